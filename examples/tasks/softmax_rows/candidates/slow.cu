@@ -1,0 +1,17 @@
+//@kernelforge 1
+//@launch softmax_rows<<<(R), (32)>>>(x, y, C:i32)
+
+// Right, but one warp takes a whole row, three times.
+extern "C" __global__ void softmax_rows(const float* x, float* y, int columns) {
+    const float* in = x + (long long)blockIdx.x * columns;
+    float* out = y + (long long)blockIdx.x * columns;
+    float maximum = -INFINITY;
+    for (int c = threadIdx.x; c < columns; c += 32) maximum = fmaxf(maximum, in[c]);
+    for (int step = 16; step > 0; step /= 2) {
+        maximum = fmaxf(maximum, __shfl_xor_sync(0xffffffffu, maximum, step));
+    }
+    float sum = 0.0f;
+    for (int c = threadIdx.x; c < columns; c += 32) sum += expf(in[c] - maximum);
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    for (int c = threadIdx.x; c < columns; c += 32) out[c] = expf(in[c] - maximum) / sum;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernelforge/evaluator.hpp"
+#include "kernelforge/plugin.hpp"
+#include "worker_process.hpp"
+
+namespace kernelforge::cuda {
+
+struct CudaOptions {
+    std::optional<std::vector<int>> devices;    ///< only these; absent: all there are
+    std::vector<std::string> worker_arguments;  ///< appended to `kernelforge-worker --role measure`
+    bool remeasure_roofs = false;               ///< once, instead of taking kept ones
+    /// Beyond a request's own limit, for a worker that answers at its limit. Not in the JSON form.
+    std::chrono::milliseconds margin{10'000};
+};
+
+/// Options as JSON text: `devices`, `worker_arguments`, `remeasure_roofs`; all may be absent.
+/// @throws Error parse
+[[nodiscard]] CudaOptions parse_options(std::string_view json);
+
+/// Runs candidates in a `kernelforge-worker --role measure` child for each device, started when it
+/// is first needed. No CUDA call is made in this process. Any thread may call; calls for one device
+/// wait for each other.
+class CudaEvaluator final : public Evaluator {
+  public:
+    CudaEvaluator(CudaOptions options, PluginContext context);
+    ~CudaEvaluator() override;
+
+    /// The devices that the worker sees and the options allow, with roofs (measured now when there
+    /// are none kept). Empty without a driver. [any]
+    [[nodiscard]] std::vector<DeviceInfo> devices() override;
+    [[nodiscard]] Evaluation evaluate(const EvaluationRequest& request,
+                                      std::stop_token stop) override;
+    [[nodiscard]] ProfileData collect(const CollectRequest& request, std::stop_token stop) override;
+
+  private:
+    /// One device: its worker, and who may use it now.
+    struct Slot {
+        std::timed_mutex busy;  // guards the rest
+        std::unique_ptr<WorkerProcess> worker;
+        std::vector<DeviceInfo> seen;  // by the worker when it was started
+    };
+    using SlotLock = std::unique_lock<std::timed_mutex>;
+
+    Slot& slot(int device);
+    /// Waits for the slot; not owned when a stop came first.
+    static SlotLock enter(Slot& slot, const std::stop_token& stop);
+    /// Makes sure that the slot has a worker that has just said which devices it sees; one that
+    /// dies while doing so is replaced once. @throws Error worker_failed, not_found, io, cancelled
+    void ready(Slot& slot, const std::stop_token& stop);
+    [[nodiscard]] std::string start(Slot& slot, const std::stop_token& stop);
+    /// As `ready`, and the device is there. @throws also device_unavailable
+    void ready_for(Slot& slot, int device, const std::stop_token& stop);
+    Exchange ask(Slot& slot, const std::string& message, std::chrono::milliseconds limit,
+                 const std::stop_token& stop);
+    [[nodiscard]] Evaluation verdict(Slot& slot, const EvaluationRequest& request,
+                                     const Exchange& exchange) const;
+    [[nodiscard]] std::vector<DeviceInfo> list();
+    void add_roofs(DeviceInfo& device);
+    [[nodiscard]] std::optional<Roofs> measured_roofs(int device);
+    void log(LogLevel level, const std::string& line) const;
+
+    CudaOptions options_;
+    PluginContext context_;
+    std::mutex mutex_;  // guards slots_ (the map, not what it points to)
+    std::map<int, std::unique_ptr<Slot>> slots_;
+    std::mutex devices_mutex_;  // guards known_devices_
+    std::optional<std::vector<DeviceInfo>> known_devices_;
+};
+
+}  // namespace kernelforge::cuda

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_process.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "kernelforge/error.hpp"
+#include "wire/channel.hpp"
+
+namespace kernelforge::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kept_output_bytes = 256 * 1024;
+constexpr std::size_t shown_output_bytes = 4 * 1024;
+/// A worker that has answered may still be read from: what was printed lags behind the channel.
+constexpr auto output_lag = 5ms;
+/// A process that closed its channel is about to end.
+constexpr auto end_lag = 500ms;
+
+/// Requests a stop at a deadline, or when the caller does. (`Channel::send` knows no deadline.)
+class DeadlineStop {
+  public:
+    DeadlineStop(Clock::time_point deadline, const std::stop_token& stop)
+        : forward_(stop, Forward{&source_}), timer_([this, deadline](std::stop_token done) {
+              std::unique_lock lock(mutex_);
+              if (!wake_.wait_until(lock, done, deadline, [&] { return done.stop_requested(); })) {
+                  source_.request_stop();
+              }
+          }) {}
+
+    [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
+
+  private:
+    struct Forward {
+        std::stop_source* source;
+        void operator()() const { source->request_stop(); }
+    };
+    std::stop_source source_;
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::stop_callback<Forward> forward_;
+    std::jthread timer_;
+};
+
+std::string last_line(std::string text) {
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    const std::size_t newline = text.rfind('\n');
+    if (newline != std::string::npos) text.erase(0, newline + 1);
+    if (text.size() > 300) text.resize(300);
+    return text;
+}
+
+}  // namespace
+
+struct WorkerProcess::State {
+    explicit State(std::vector<std::string> argv)
+        : process(
+              {.argv = std::move(argv), .max_output_bytes = kept_output_bytes, .channel = true}),
+          channel(process.channel()) {}
+
+    /// How the process ended, and its last words.
+    std::string end() {
+        const auto status = process.wait_until(Clock::now() + end_lag);
+        std::string text = status ? status->describe() : "its channel closed";
+        process.kill();
+        const std::string words = last_line(process.error_output());
+        if (!words.empty()) text += ": " + words;
+        return text;
+    }
+
+    Subprocess process;
+    wire::Channel channel;
+    bool killed = false;
+};
+
+WorkerProcess::WorkerProcess(std::vector<std::string> argv)
+    : state_(std::make_unique<State>(std::move(argv))) {}
+
+WorkerProcess::~WorkerProcess() = default;
+
+bool WorkerProcess::usable() {
+    return !state_->killed && state_->process.running() &&
+           state_->process.output().size() < kept_output_bytes;
+}
+
+void WorkerProcess::kill() {
+    state_->killed = true;
+    state_->process.kill();
+}
+
+Exchange WorkerProcess::ask(const std::string& message, Clock::time_point deadline,
+                            const std::stop_token& stop) {
+    State& state = *state_;
+    const std::size_t printed_before = state.process.output().size();
+    Exchange exchange;
+    try {
+        const DeadlineStop limit(deadline, stop);
+        state.channel.send(message, limit.token());
+        auto received = state.channel.receive(deadline, stop);
+        switch (received.outcome) {
+            case wire::Channel::Outcome::message:
+                exchange.outcome = Exchange::Outcome::answered;
+                exchange.answer = std::move(received.message);
+                (void)state.process.wait_until(Clock::now() + output_lag);
+                break;
+            case wire::Channel::Outcome::closed:
+                exchange.detail = state.end();
+                break;
+            case wire::Channel::Outcome::timed_out:
+                exchange.outcome = Exchange::Outcome::timed_out;
+                break;
+            case wire::Channel::Outcome::stopped:
+                exchange.outcome = Exchange::Outcome::stopped;
+                break;
+        }
+    } catch (const Error& error) {
+        if (error.code() == ErrorCode::invalid_argument) throw;
+        if (error.code() == ErrorCode::cancelled) {
+            exchange.outcome =
+                stop.stop_requested() ? Exchange::Outcome::stopped : Exchange::Outcome::timed_out;
+        } else {
+            // Cut off because it died, or something that is no message from one that lives.
+            const auto ended = state.process.wait_until(Clock::now() + end_lag);
+            exchange.outcome = ended ? Exchange::Outcome::died : Exchange::Outcome::garbled;
+            exchange.detail = ended ? state.end() : error.what();
+        }
+    }
+    if (exchange.outcome != Exchange::Outcome::answered) kill();
+    const std::string printed = state.process.output();
+    exchange.output = printed.substr(std::min(printed_before, printed.size()), shown_output_bytes);
+    return exchange;
+}
+
+}  // namespace kernelforge::cuda

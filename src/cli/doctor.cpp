@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/worker_path.hpp"
+#include "cli/context.hpp"
+#include "cli/table.hpp"
+#include "kernelforge/version.hpp"
+#include "wire/codec.hpp"
+
+namespace kernelforge::cli {
+namespace {
+
+enum class State { good, missing, optional_missing };
+
+struct Check {
+    std::string name;
+    State state = State::good;
+    std::string finding;
+    std::string remedy;  ///< when something is missing
+};
+
+Check check_worker(const PluginContext& context) {
+    try {
+        return {"worker program", State::good, find_worker(context.worker_path), ""};
+    } catch (const Error& error) {
+        return {"worker program", State::missing, error.what(),
+                "install it beside this program, or give --worker-program"};
+    }
+}
+
+Check check_cache(const PluginContext& context) {
+    if (context.cache_folder.empty()) {
+        return {"cache folder", State::optional_missing, "none: HOME is not set",
+                "give --cache FOLDER"};
+    }
+    try {
+        make_folder(context.cache_folder);
+        const std::string probe = context.cache_folder + "/probe";
+        write_file_atomically(probe, "probe");
+        ::unlink(probe.c_str());
+        return {"cache folder", State::good, context.cache_folder, ""};
+    } catch (const Error& error) {
+        return {"cache folder", State::missing, error.what(),
+                "give --cache FOLDER that can be written"};
+    }
+}
+
+Check check_compiler(Context& context, const PluginContext& plugin_context) {
+    try {
+        const auto compiler = context.registry.make<Compiler>("nvrtc", "{}", plugin_context);
+        CompileRequest request;
+        request.source =
+            "extern \"C\" __global__ void probe(float* x) { x[threadIdx.x] = 1.0f; }\n";
+        request.kernels = {{"probe", "probe"}};
+        const CompileResult result = compiler->compile(request, {});
+        if (result.status == CompileStatus::ok) {
+            return {"compiler", State::good,
+                    fmt::format("{}, makes code for sm_90a", result.compiler), ""};
+        }
+        return {"compiler", State::missing, result.message, "install CUDA Toolkit >= 12.6"};
+    } catch (const Error& error) {
+        return {
+            "compiler", State::missing, error.what(),
+            "install CUDA Toolkit >= 12.6, or its Python wheels: bash cmake/get_cuda_wheels.sh"};
+    }
+}
+
+std::string describe(const DeviceInfo& device) {
+    std::string text = fmt::format("{}: {}, {}, {} multiprocessors, {:.0f} GB, driver {}.{}",
+                                   device.index, device.name, device.arch, device.multiprocessors,
+                                   static_cast<double>(device.memory_bytes) * 1e-9,
+                                   device.driver_version / 1000, device.driver_version % 1000 / 10);
+    const auto add = [&](const char* name, const std::optional<double>& value, double unit,
+                         const char* unit_name) {
+        if (value) text += fmt::format(", {} {:.2f} {}", name, *value / unit, unit_name);
+    };
+    add("read", device.roofs.read_bytes_per_s, 1e12, "TB/s");
+    add("copy", device.roofs.copy_bytes_per_s, 1e12, "TB/s");
+    add("write", device.roofs.write_bytes_per_s, 1e12, "TB/s");
+    add("fp32", device.roofs.fp32_flop_per_s, 1e12, "TFLOP/s");
+    add("bf16", device.roofs.bf16_flop_per_s, 1e12, "TFLOP/s");
+    return text;
+}
+
+/// The devices themselves go to `devices`.
+Check check_devices(Context& context, const PluginContext& plugin_context,
+                    std::vector<DeviceInfo>& devices) {
+    const char* remedy =
+        "run on a machine with an NVIDIA GPU, or evaluate elsewhere: --evaluator folder";
+    try {
+        devices = context.registry.make<Evaluator>("cuda", "{}", plugin_context)->devices();
+        if (devices.empty())
+            return {"device", State::missing, "no GPU, or no NVIDIA driver", remedy};
+        std::string text;
+        for (const DeviceInfo& device : devices)
+            text += (text.empty() ? "" : "; ") + describe(device);
+        return {"device", State::good, text, ""};
+    } catch (const Error& error) {
+        return {"device", State::missing, error.what(), remedy};
+    }
+}
+
+Check check_library(const char* name, const char* library, const char* what_for,
+                    const std::string& folders) {
+    std::vector<std::string> places = {library};
+    for (std::size_t start = 0; start < folders.size();) {
+        const std::size_t end = std::min(folders.find(';', start), folders.size());
+        places.push_back(folders.substr(start, end - start) + "/" + library);
+        start = end + 1;
+    }
+    for (const std::string& place : places) {
+        if (void* handle = ::dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+            ::dlclose(handle);
+            return {name, State::good, place, ""};
+        }
+    }
+    return {name, State::optional_missing, fmt::format("{} was not found", library), what_for};
+}
+
+/// Whether a user without privileges may read hardware counters.
+std::optional<Check> check_counters() {
+    std::ifstream file("/proc/driver/nvidia/params");
+    for (std::string line; std::getline(file, line);) {
+        if (!line.starts_with("RmProfilingAdminOnly:")) continue;
+        const bool refused = line.ends_with("1") && ::geteuid() != 0;
+        return Check{
+            "counters", refused ? State::optional_missing : State::good,
+            refused ? "only an administrator may read hardware counters" : "may be read",
+            "set NVreg_RestrictProfilingToAdminUsers=0 for the driver, or run with CAP_SYS_ADMIN"};
+    }
+    return std::nullopt;
+}
+
+Check check_program(const char* name, const char* what_for) {
+    const char* path = std::getenv("PATH");
+    std::string_view rest = path != nullptr ? path : "";
+    while (!rest.empty()) {
+        const std::size_t colon = std::min(rest.find(':'), rest.size());
+        const std::string file = std::string(rest.substr(0, colon)) + "/" + name;
+        if (::access(file.c_str(), X_OK) == 0) return {name, State::good, file, ""};
+        rest.remove_prefix(std::min(colon + 1, rest.size()));
+    }
+    return {name, State::optional_missing, "not in PATH", what_for};
+}
+
+int doctor(Context& context) {
+    const PluginContext plugin_context = context.plugin_context();
+    std::vector<DeviceInfo> devices;
+    std::vector<Check> checks = {
+        check_worker(plugin_context),
+        check_cache(plugin_context),
+        check_compiler(context, plugin_context),
+        check_devices(context, plugin_context, devices),
+        check_library("CUPTI", "libcupti.so.13",
+                      "without it kernels are timed by events, which are coarse below 20 us",
+                      KERNELFORGE_LIBRARY_FOLDERS),
+        check_library("NVML", "libnvidia-ml.so.1",
+                      "without it clocks and throttling are not recorded", ""),
+    };
+    if (const auto counters = check_counters()) checks.push_back(*counters);
+    checks.push_back(check_program("nvdisasm", "optional: full disassembly"));
+    checks.push_back(check_program("compute-sanitizer", "optional: memory and race checks"));
+
+    bool complete = true;
+    Json list = Json::array();
+    for (const Check& check : checks) {
+        complete = complete && check.state != State::missing;
+        const char* mark = check.state == State::good      ? "ok"
+                           : check.state == State::missing ? "MISSING"
+                                                           : "absent";
+        if (context.json) {
+            list.push_back({{"check", check.name},
+                            {"state", mark},
+                            {"finding", check.finding},
+                            {"remedy", check.remedy}});
+            continue;
+        }
+        std::printf("%-18s %-8s %s\n", check.name.c_str(), mark, check.finding.c_str());
+        if (check.state != State::good)
+            std::printf("%-18s %-8s -> %s\n", "", "", check.remedy.c_str());
+    }
+    if (context.json) {
+        Json encoded = Json::array();
+        for (const DeviceInfo& device : devices) encoded.push_back(wire::encode(device));
+        print_json({{"version", KERNELFORGE_VERSION},
+                    {"build_stamp", KERNELFORGE_BUILD_STAMP},
+                    {"checks", list},
+                    {"devices", encoded}});
+    } else {
+        std::printf("%s\n", complete ? "everything is here for the main job"
+                                     : "what is MISSING is needed to run candidates here");
+    }
+    return complete ? exit_done : exit_environment;
+}
+
+}  // namespace
+
+Run add_doctor(CLI::App&, Context& context) {
+    return [&context] { return doctor(context); };
+}
+
+}  // namespace kernelforge::cli

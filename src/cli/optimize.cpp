@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+
+#include "base/files.hpp"
+#include "cli/context.hpp"
+#include "cli/table.hpp"
+#include "kernelforge/forge.hpp"
+#include "kernelforge/recording.hpp"
+#include "wire/codec.hpp"
+
+namespace kernelforge::cli {
+namespace {
+
+struct OptimizeOptions {
+    std::string task;
+    std::string run_folder;
+    std::string llm;
+    std::string evaluator = "cuda";
+    std::string strategy = "greedy";
+    std::string guide_file;
+    std::string record_file;
+    std::string record_author;
+    std::string record_note;
+    std::string feedback = "findings";
+    std::vector<std::string> tools;
+    std::optional<std::int64_t> evaluations = 40;
+    std::optional<std::int64_t> minutes;
+    std::optional<std::int64_t> tokens;
+    std::optional<double> cost_usd;
+    std::int64_t evaluation_limit_s = 60;
+    ForgeOptions forge;
+};
+
+Feedback parse_feedback(const std::string& text) {
+    if (text == "none") return Feedback::none;
+    if (text == "raw") return Feedback::raw;
+    return Feedback::findings;
+}
+
+std::string today() {
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    ::gmtime_r(&now, &utc);
+    char text[16];
+    std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+    return text;
+}
+
+std::unique_ptr<LlmBackend> make_llm(Context& context, const OptimizeOptions& options,
+                                     const Task& task) {
+    const Choice choice = parse_choice(options.llm);
+    auto backend =
+        context.registry.make<LlmBackend>(choice.name, choice.options, context.plugin_context());
+    if (options.record_file.empty()) return backend;
+    RecordingHeader header;
+    header.author = options.record_author;
+    header.definition = task.definition.name;
+    header.created = today();
+    header.note = options.record_note;
+    return record(std::move(backend), options.record_file, header);
+}
+
+void show(const ForgeEvent& event) {
+    // Progress goes to stderr, so that stdout holds the result alone.
+    std::fprintf(stderr, "%s\n", event.message.c_str());
+}
+
+std::string result_table(const ForgeResult& result) {
+    std::vector<std::vector<std::string>> rows = {{"workload"}};
+    if (!result.workloads.empty()) {
+        for (const auto& [name, seconds] : result.workloads[0].baselines_s) rows[0].push_back(name);
+    }
+    rows[0].insert(rows[0].end(), {"best", "bound", "speedup", "best / bound"});
+    const auto time = [](const std::optional<double>& value) {
+        return value ? format_seconds(*value) : std::string("-");
+    };
+    const auto ratio = [](const std::optional<double>& value) {
+        return value ? fmt::format("{:.2f}", *value) : std::string("-");
+    };
+    for (const WorkloadSummary& workload : result.workloads) {
+        std::vector<std::string> row = {workload.uuid.substr(0, 8)};
+        for (std::size_t i = 0; i + 5 < rows[0].size(); ++i) {
+            row.push_back(i < workload.baselines_s.size()
+                              ? format_seconds(workload.baselines_s[i].second)
+                              : "-");
+        }
+        row.insert(row.end(), {time(workload.best_s), time(workload.bound_s),
+                               ratio(workload.speedup), ratio(workload.headroom)});
+        rows.push_back(std::move(row));
+    }
+    return format_table(rows);
+}
+
+Json result_json(const ForgeResult& result) {
+    Json workloads = Json::array();
+    for (const WorkloadSummary& w : result.workloads) {
+        Json baselines = Json::object();
+        for (const auto& [name, seconds] : w.baselines_s) baselines[name] = seconds;
+        Json row = {{"uuid", w.uuid}, {"baselines_s", baselines}};
+        if (w.best_s) row["best_s"] = *w.best_s;
+        if (w.bound_s) row["bound_s"] = *w.bound_s;
+        if (w.speedup) row["speedup"] = *w.speedup;
+        if (w.headroom) row["headroom"] = *w.headroom;
+        workloads.push_back(std::move(row));
+    }
+    Json json = {{"stop_reason", to_string(result.stop_reason)},
+                 {"message", result.message},
+                 {"best_node", result.best_node.value},
+                 {"best_path", result.best_path},
+                 {"workloads", workloads},
+                 {"evaluations", result.evaluations},
+                 {"expansions", result.expansions},
+                 {"time_s", result.time.count()},
+                 {"usage", wire::encode(result.usage)},
+                 {"device", wire::encode(result.device)}};
+    if (result.speedup) json["speedup"] = *result.speedup;
+    return json;
+}
+
+int exit_code_of(const ForgeResult& result) {
+    switch (result.stop_reason) {
+        case StopReason::backend_failed:
+        case StopReason::evaluator_failed:
+        case StopReason::waiting_for_completions:
+        case StopReason::waiting_for_evaluations:
+            return exit_environment;
+        default:
+            return result.best.variants.empty() ? exit_negative : exit_done;
+    }
+}
+
+int optimize(Context& context, OptimizeOptions& options) {
+    const Task task = load_task(options.task);
+    const PluginContext plugin_context = context.plugin_context();
+    const Choice evaluator = parse_choice(options.evaluator);
+    const Choice strategy = parse_choice(options.strategy);
+
+    ForgeParts parts;
+    parts.compiler = context.registry.make<Compiler>("nvrtc", "{}", plugin_context);
+    parts.evaluator =
+        context.registry.make<Evaluator>(evaluator.name, evaluator.options, plugin_context);
+    parts.llm = make_llm(context, options, task);
+    parts.strategy =
+        context.registry.make<SearchStrategy>(strategy.name, strategy.options, plugin_context);
+    for (const std::string& tool : options.tools) {
+        const Choice choice = parse_choice(tool);
+        parts.tools.push_back(
+            context.registry.make<ProfilerTool>(choice.name, choice.options, plugin_context));
+    }
+    parts.on_event = show;
+    parts.log = plugin_context.log;
+
+    ForgeOptions& forge_options = options.forge;
+    forge_options.run_folder = options.run_folder;
+    forge_options.budget.evaluations = options.evaluations;
+    if (options.minutes) forge_options.budget.time = std::chrono::minutes(*options.minutes);
+    forge_options.budget.tokens = options.tokens;
+    forge_options.budget.cost_usd = options.cost_usd;
+    forge_options.feedback = parse_feedback(options.feedback);
+    forge_options.evaluation_time_limit = std::chrono::seconds(options.evaluation_limit_s);
+    if (!options.guide_file.empty())
+        forge_options.guide = read_file(options.guide_file, std::size_t{1} << 20);
+
+    Forge forge(std::move(parts), forge_options);
+    const ForgeResult result = forge.run(task, stop_on_signal());
+    if (context.json) {
+        print_json(result_json(result));
+    } else {
+        if (!result.workloads.empty()) std::printf("%s", result_table(result).c_str());
+        std::printf("%s: %s\n", std::string(to_string(result.stop_reason)).c_str(),
+                    result.message.c_str());
+        if (result.speedup)
+            std::printf("speedup over the portable baseline: %.3f (geometric mean)\n",
+                        *result.speedup);
+        if (!result.best_path.empty())
+            std::printf("best candidate: %s\n", result.best_path.c_str());
+    }
+    return exit_code_of(result);
+}
+
+}  // namespace
+
+Run add_optimize(CLI::App& app, Context& context) {
+    const auto options = std::make_shared<OptimizeOptions>();  // shared with the returned function
+    app.add_option("task", options->task, "Task folder")->required();
+    app.add_option("--run", options->run_folder, "Run folder: created, or gone on with")
+        ->required();
+    app.add_option("--llm", options->llm,
+                   "Who completes: NAME or NAME:{json} or NAME:@file, see 'kernelforge plugins'")
+        ->required();
+    app.add_option("--evaluator", options->evaluator, "Who judges, in the same form")
+        ->capture_default_str();
+    app.add_option("--strategy", options->strategy, "Who decides what to try, in the same form")
+        ->capture_default_str();
+    app.add_option("--tool", options->tools, "Profiler tool, in the same form; may be repeated");
+    app.add_option("--guide", options->guide_file, "A text that every prompt carries");
+    app.add_option("--feedback", options->feedback, "What prompts show of a parent's diagnosis")
+        ->check(CLI::IsMember({"none", "raw", "findings"}))
+        ->capture_default_str();
+    app.add_option("--record", options->record_file, "Write all completions to this recording");
+    app.add_option("--record-author", options->record_author,
+                   "Who completes, for the recording's header");
+    app.add_option("--record-note", options->record_note, "A note for the recording's header");
+    app.add_option("--evaluations", options->evaluations, "Budget: evaluations")
+        ->capture_default_str();
+    app.add_option("--minutes", options->minutes, "Budget: wall clock");
+    app.add_option("--tokens", options->tokens, "Budget: tokens, input and output");
+    app.add_option("--usd", options->cost_usd, "Budget: money");
+    app.add_option("--generations", options->forge.generations,
+                   "Expansions in a round; 0: one by one")
+        ->capture_default_str();
+    app.add_option("--rounds", options->forge.max_rounds, "Rounds at most; 0: no limit")
+        ->capture_default_str();
+    app.add_option("--repairs", options->forge.max_repairs, "Turns after the first of an expansion")
+        ->check(CLI::Range(0, 10))
+        ->capture_default_str();
+    app.add_option("--in-flight", options->forge.max_in_flight,
+                   "Completions and compilations at once")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
+    app.add_option("--headroom", options->forge.stop_headroom,
+                   "Stop when time over bound is at most this")
+        ->capture_default_str();
+    app.add_option("--target", options->forge.target_speedup, "Stop at this speedup");
+    app.add_option("--seed", options->forge.seed, "Seed")->capture_default_str();
+    app.add_option("--device", options->forge.device, "Device index")->capture_default_str();
+    app.add_option("--evaluation-limit", options->evaluation_limit_s, "Seconds for one evaluation")
+        ->check(CLI::Range(1, 86'400))
+        ->capture_default_str();
+    return [&context, options] { return optimize(context, *options); };
+}
+
+}  // namespace kernelforge::cli

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/subject.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <numeric>
+
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "wire/codec.hpp"
+
+namespace kernelforge::cli {
+namespace {
+
+Bindings parse_bindings(const std::vector<std::string>& texts) {
+    Bindings bindings;
+    for (const std::string& text : texts) {
+        const std::size_t equals = text.find('=');
+        std::int64_t value = 0;
+        const char* end = text.data() + text.size();
+        if (equals == std::string::npos || equals == 0 ||
+            std::from_chars(text.data() + equals + 1, end, value).ptr != end) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("--bind {}: expected NAME=INTEGER", text));
+        }
+        bindings[text.substr(0, equals)] = value;
+    }
+    return bindings;
+}
+
+EvaluationDepth parse_depth(const std::string& text) {
+    for (const auto depth :
+         {EvaluationDepth::check, EvaluationDepth::screen, EvaluationDepth::promotion}) {
+        if (text == to_string(depth)) return depth;
+    }
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--depth {}: expected check, screen or promotion", text));
+}
+
+}  // namespace
+
+void add_subject_options(CLI::App& app, SubjectOptions& options) {
+    app.add_option("--evaluator", options.evaluator, "NAME or NAME:{json} or NAME:@file")
+        ->capture_default_str();
+    app.add_option("--depth", options.depth, "check, screen or promotion")->capture_default_str();
+    app.add_option("--workload", options.workloads,
+                   "Line of workload.jsonl, from 0; may be repeated");
+    app.add_option("--bind", options.bindings, "NAME=VALUE of a tunable; may be repeated");
+    app.add_option("--seed", options.seed, "Order of the timed pairs")->capture_default_str();
+    app.add_option("--device", options.device, "Device index")->capture_default_str();
+    app.add_option("--time-limit", options.time_limit_s, "Seconds for one evaluation")
+        ->check(CLI::Range(1, 86'400))
+        ->capture_default_str();
+}
+
+DeviceInfo assumed_device() {
+    // NVIDIA's Hopper tuning guide: limits of compute capability 9.0; sizes of an H200.
+    DeviceInfo device;
+    device.name = "NVIDIA H200, assumed: there is no GPU here";
+    device.arch = "sm_90a";
+    device.multiprocessors = 132;
+    device.shared_bytes_per_multiprocessor = 228 * 1024;
+    device.max_shared_bytes_per_block = 227 * 1024;
+    device.reserved_shared_bytes_per_block = 1024;
+    device.l2_bytes = 62'914'560;
+    device.memory_bytes = 141LL * 1000 * 1000 * 1000;
+    return device;
+}
+
+Subject prepare(Context& context, const SubjectOptions& options, std::stop_token stop) {
+    Subject subject;
+    subject.task = std::make_shared<const Task>(load_task(options.task));
+    const Task& task = *subject.task;
+    subject.workloads = options.workloads;
+    if (subject.workloads.empty()) {
+        subject.workloads.resize(task.workloads.size());
+        std::iota(subject.workloads.begin(), subject.workloads.end(), std::size_t{0});
+    }
+    for (const std::size_t workload : subject.workloads) {
+        if (workload < task.workloads.size()) continue;
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("--workload {}: the task has {}, counted from 0", workload,
+                                task.workloads.size()));
+    }
+    const Choice choice = parse_choice(options.evaluator);
+    const PluginContext plugin_context = context.plugin_context();
+    subject.evaluator =
+        context.registry.make<Evaluator>(choice.name, choice.options, plugin_context);
+    subject.compiler = context.registry.make<Compiler>("nvrtc", "{}", plugin_context);
+
+    const std::vector<DeviceInfo> devices = subject.evaluator->devices();
+    subject.device = assumed_device();
+    for (const DeviceInfo& device : devices) {
+        if (device.index != options.device) continue;
+        subject.device = device;
+        subject.has_device = true;
+    }
+    if (!devices.empty() && !subject.has_device) {
+        throw Error(ErrorCode::invalid_argument, fmt::format("--device {}: there are {} devices",
+                                                             options.device, devices.size()));
+    }
+    if (task.reference_cuda.empty()) {
+        throw Error(
+            ErrorCode::unsupported,
+            fmt::format("{}: the task has no reference_cuda, and this version has no other truth",
+                        options.task));
+    }
+    subject.reference =
+        build_candidate(*subject.compiler, task, {task.reference_cuda, {}},
+                        task.reference_cuda_path, subject.workloads, subject.device, {}, stop);
+    if (!subject.reference.ok()) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: the task's reference is unusable: {}",
+                                task.reference_cuda_path, subject.reference.message));
+    }
+    for (const std::string& file : options.candidates) {
+        Candidate candidate{read_file(file, std::size_t{16} << 20), {}};
+        if (subject.candidates.empty()) candidate.bindings = parse_bindings(options.bindings);
+        subject.candidates.push_back(build_candidate(*subject.compiler, task, candidate, file,
+                                                     subject.workloads, subject.device, {}, stop));
+        subject.files.push_back(file);
+    }
+    return subject;
+}
+
+EvaluationRequest request_for(const Subject& subject, const SubjectOptions& options,
+                              std::size_t candidate) {
+    EvaluationRequest request;
+    request.task = subject.task;
+    request.workloads = subject.workloads;
+    request.candidate = subject.candidates.at(candidate).compiled;
+    request.reference = subject.reference.compiled;
+    request.depth = parse_depth(options.depth);
+    request.seed = options.seed;
+    request.device = options.device;
+    request.time_limit = std::chrono::seconds(options.time_limit_s);
+    request.id = sha256_hex(node_id(request.candidate.candidate).value + options.depth +
+                            std::to_string(options.seed));
+    return request;
+}
+
+std::string describe_workload(const Task& task, std::size_t workload) {
+    std::string text;
+    for (const auto& [name, value] : task.workloads.at(workload).axes) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+    }
+    return text.empty() ? task.workloads.at(workload).uuid : text;
+}
+
+std::string static_facts(const Built& built) {
+    std::string text;
+    if (!built.ok()) text += fmt::format("{}: {}\n", to_string(built.status), built.message);
+    for (const CompileResult& build : built.compiled.builds) {
+        for (const CompileDiagnostic& diagnostic : build.diagnostics) {
+            if (diagnostic.severity == CompileDiagnostic::Severity::note) continue;
+            text += fmt::format(
+                "{}: {}: {}\n", to_string(diagnostic.position),
+                diagnostic.severity == CompileDiagnostic::Severity::error ? "error" : "warning",
+                diagnostic.message);
+        }
+        for (const KernelFacts& kernel : build.kernels) {
+            const auto number = [](const std::optional<int>& value) {
+                return value ? std::to_string(*value) : std::string("?");
+            };
+            text += fmt::format(
+                "kernel {} ({}): {} registers, {} bytes stack, {} bytes spill stores, {} bytes "
+                "spill "
+                "loads, {} bytes static shared memory\n",
+                kernel.name, build.arch, number(kernel.registers_per_thread),
+                number(kernel.stack_bytes), number(kernel.spill_store_bytes),
+                number(kernel.spill_load_bytes), number(kernel.static_shared_bytes));
+        }
+    }
+    return text;
+}
+
+Json static_facts_json(const Built& built) {
+    Json builds = Json::array();
+    for (const CompileResult& build : built.compiled.builds) {
+        Json encoded = wire::encode(build);
+        for (const char* bulky : {"ptx", "cubin", "log"}) encoded.erase(bulky);
+        builds.push_back(std::move(encoded));
+    }
+    return {{"status", to_string(built.status)}, {"message", built.message}, {"builds", builds}};
+}
+
+}  // namespace kernelforge::cli

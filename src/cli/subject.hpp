@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "builds.hpp"
+#include "cli/context.hpp"
+
+namespace kernelforge::cli {
+
+/// A task, candidates and a device, compiled and ready: what `evaluate`, `compare` and `profile`
+/// start from.
+struct Subject {
+    std::shared_ptr<const Task> task;  // shared with the requests that are made from it
+    std::vector<std::size_t> workloads;
+    std::unique_ptr<Evaluator> evaluator;
+    std::unique_ptr<Compiler> compiler;
+    DeviceInfo device;
+    bool has_device = false;
+    Built reference;
+    std::vector<Built> candidates;
+    std::vector<std::string> files;  ///< of the candidates, as given
+};
+
+/// Loads, finds the device, compiles. A candidate that fails is in `candidates` with its status; a
+/// reference that fails is an error.
+/// @throws Error of every kind
+[[nodiscard]] Subject prepare(Context& context, const SubjectOptions& options,
+                              std::stop_token stop);
+
+[[nodiscard]] EvaluationRequest request_for(const Subject& subject, const SubjectOptions& options,
+                                            std::size_t candidate);
+
+/// "T=64, H=4096" with the variable axes only.
+[[nodiscard]] std::string describe_workload(const Task& task, std::size_t workload);
+
+/// Registers, spills and shared memory of every kernel, diagnostics where it failed.
+[[nodiscard]] std::string static_facts(const Built& built);
+[[nodiscard]] Json static_facts_json(const Built& built);
+
+}  // namespace kernelforge::cli

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module for every supported device.
+#include "referee/device/compare.cuh"
+#include "referee/device/fill.cuh"
+#include "referee/device/roofs.cuh"

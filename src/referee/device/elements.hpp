@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "referee/device/parameters.hpp"
+
+// Elements of tensors: the random generator, rounding to and reading from every type. One text for
+// the host compiler and NVRTC, so that both give the same bits: integer operations, and double
+// operations whose rounding is spelled out (no contraction, no transcendental functions).
+
+#if defined(__CUDACC_RTC__)
+#define KERNELFORGE_BOTH __device__ __forceinline__
+#else
+#include <cstring>
+#define KERNELFORGE_BOTH inline
+#endif
+
+namespace kernelforge::referee {
+
+#if defined(__CUDACC_RTC__)
+KERNELFORGE_BOTH double multiply(double a, double b) {
+    return __dmul_rn(a, b);
+}
+KERNELFORGE_BOTH double add(double a, double b) {
+    return __dadd_rn(a, b);
+}
+KERNELFORGE_BOTH u64 high_product(u64 a, u64 b) {
+    return __umul64hi(a, b);
+}
+KERNELFORGE_BOTH u64 bits_of_double(double value) {
+    return static_cast<u64>(__double_as_longlong(value));
+}
+KERNELFORGE_BOTH double double_of_bits(u64 bits) {
+    return __longlong_as_double(static_cast<s64>(bits));
+}
+KERNELFORGE_BOTH u32 bits_of_float(float value) {
+    return __float_as_uint(value);
+}
+KERNELFORGE_BOTH float float_of_bits(u32 bits) {
+    return __uint_as_float(bits);
+}
+#else
+// Built with -ffp-contract=off.
+inline double multiply(double a, double b) {
+    return a * b;
+}
+inline double add(double a, double b) {
+    return a + b;
+}
+inline u64 high_product(u64 a, u64 b) {
+    __extension__ using u128 = unsigned __int128;
+    return static_cast<u64>((static_cast<u128>(a) * b) >> 64);
+}
+inline u64 bits_of_double(double value) {
+    u64 bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline double double_of_bits(u64 bits) {
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+inline u32 bits_of_float(float value) {
+    u32 bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline float float_of_bits(u32 bits) {
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+#endif
+
+struct Words {
+    u32 w[4];
+};
+
+/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC11).
+KERNELFORGE_BOTH Words philox_words(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1) {
+    for (int round = 0; round < 10; ++round) {
+        const u64 product0 = static_cast<u64>(0xD2511F53U) * c0;
+        const u64 product1 = static_cast<u64>(0xCD9E8D57U) * c2;
+        const u32 next0 = static_cast<u32>(product1 >> 32) ^ c1 ^ k0;
+        const u32 next2 = static_cast<u32>(product0 >> 32) ^ c3 ^ k1;
+        c0 = next0;
+        c1 = static_cast<u32>(product1);
+        c2 = next2;
+        c3 = static_cast<u32>(product0);
+        k0 += 0x9E3779B9U;
+        k1 += 0xBB67AE85U;
+    }
+    return Words{{c0, c1, c2, c3}};
+}
+
+/// Fourth word of the counter: independent draws for one index.
+enum Purpose : u32 {
+    purpose_value,
+    purpose_outlier,
+    purpose_late_element,
+    purpose_row,
+    purpose_tensor,
+    purpose_trial,
+    purpose_permutation,
+};
+
+KERNELFORGE_BOTH Words draw(u64 seed, u32 stream, u64 index, u32 purpose) {
+    return philox_words(static_cast<u32>(index), static_cast<u32>(index >> 32), stream, purpose,
+                        static_cast<u32>(seed), static_cast<u32>(seed >> 32));
+}
+
+KERNELFORGE_BOTH u64 joined(u32 high, u32 low) {
+    return (static_cast<u64>(high) << 32) | low;
+}
+
+/// Uniform in 0 … span-1 from 32 random bits (bias below span / 2^32).
+KERNELFORGE_BOTH u32 pick(u32 word, u32 span) {
+    return static_cast<u32>((static_cast<u64>(word) * span) >> 32);
+}
+
+/// 2^k for a normal result.
+KERNELFORGE_BOTH double power_of_two(int k) {
+    return double_of_bits(static_cast<u64>(k + 1023) << 52);
+}
+
+/// 53 random bits in [0, 1).
+KERNELFORGE_BOTH double unit_uniform(u32 high, u32 low) {
+    return multiply(static_cast<double>(joined(high, low) >> 11), power_of_two(-53));
+}
+
+/// Centred sum of eight uniform 16-bit integers over its standard deviation,
+/// sqrt(8 (2^32 - 1) / 12) = 53509.92
+KERNELFORGE_BOTH double unit_normal(const Words& words) {
+    s64 sum = 0;
+    for (int i = 0; i < 4; ++i) sum += (words.w[i] & 0xFFFFU) + (words.w[i] >> 16);
+    return multiply(static_cast<double>(sum - 4 * 65535), 1.0 / 53509.91992145008);
+}
+
+/// One value of a permutation of 0 … n-1 that `row` selects: a Feistel network of six rounds over
+/// the next even number of bits, walked until the value is inside.
+KERNELFORGE_BOTH u64 permuted(u64 seed, u32 stream, u64 row, u64 column, u64 n) {
+    if (n < 2) return 0;
+    u32 half_bits = 1;
+    while (half_bits < 32 && (1ULL << (2 * half_bits)) < n) ++half_bits;
+    const u32 mask = half_bits == 32 ? ~0U : (1U << half_bits) - 1U;
+    u64 value = column;
+    do {
+        u32 left = static_cast<u32>(value >> half_bits) & mask;
+        u32 right = static_cast<u32>(value) & mask;
+        for (u32 round = 0; round < 6; ++round) {
+            const Words words =
+                philox_words(right, static_cast<u32>(row), static_cast<u32>(row >> 32),
+                             purpose_permutation + 16U * round + 256U * stream,
+                             static_cast<u32>(seed), static_cast<u32>(seed >> 32));
+            const u32 next = left ^ (words.w[0] & mask);
+            left = right;
+            right = next;
+        }
+        value = (static_cast<u64>(left) << half_bits) | right;
+    } while (value >= n);
+    return value;
+}
+
+// --- types --------------------------------------------------------------------------------------
+
+KERNELFORGE_BOTH u32 bytes_of_type(u32 dtype) {
+    switch (dtype) {
+        case type_float64:
+        case type_int64:
+            return 8;
+        case type_float32:
+        case type_int32:
+            return 4;
+        case type_float16:
+        case type_bfloat16:
+        case type_int16:
+            return 2;
+        default:
+            return 1;
+    }
+}
+
+KERNELFORGE_BOTH bool is_floating(u32 dtype) {
+    return dtype <= type_float4_e2m1;
+}
+
+/// A small floating-point format: sign, exponent and `significand` explicit bits.
+struct SmallFormat {
+    u32 significand;
+    int least_exponent;  ///< of a normal number
+    u32 largest;         ///< code of the largest finite value
+    u32 overflow;        ///< code of what is larger
+    u32 nan;
+    u32 sign;
+};
+
+KERNELFORGE_BOTH SmallFormat format_of(u32 dtype) {
+    switch (dtype) {
+        case type_float16:
+            return {10, -14, 0x7BFFU, 0x7C00U, 0x7FFFU, 0x8000U};
+        case type_bfloat16:
+            return {7, -126, 0x7F7FU, 0x7F80U, 0x7FFFU, 0x8000U};
+        case type_float8_e5m2:
+            return {2, -14, 0x7BU, 0x7BU, 0x7FU, 0x80U};
+        default:
+            return {3, -6, 0x7EU, 0x7EU, 0x7FU, 0x80U};  // float8_e4m3fn
+    }
+}
+
+/// To nearest, ties to even.
+KERNELFORGE_BOTH u32 encode_small(double value, const SmallFormat& format) {
+    const u64 bits = bits_of_double(value);
+    const u32 sign = (bits >> 63) != 0 ? format.sign : 0U;
+    const int exponent = static_cast<int>((bits >> 52) & 0x7FFU) - 1023;
+    const u64 fraction = bits & ((1ULL << 52) - 1);
+    if (exponent == 1024 && fraction != 0) return format.nan | sign;
+    if (exponent == -1023) return sign;  // zero, and doubles far below every format
+    const bool normal = exponent >= format.least_exponent;
+    const int below = normal ? 0 : format.least_exponent - exponent;
+    const int shift = 52 - static_cast<int>(format.significand) + below;
+    if (shift >= 55) return sign;
+    const u64 whole = fraction | (1ULL << 52);
+    u64 kept = whole >> shift;
+    const u64 rest = whole & ((1ULL << shift) - 1);
+    const u64 half = 1ULL << (shift - 1);
+    if (rest > half || (rest == half && (kept & 1U) != 0)) ++kept;
+    const u64 steps = normal ? static_cast<u64>(exponent - format.least_exponent) : 0;
+    const u64 code = (steps << format.significand) + kept;
+    return (code > format.largest ? format.overflow : static_cast<u32>(code)) | sign;
+}
+
+KERNELFORGE_BOTH double decode_small(u32 code, u32 dtype) {
+    const SmallFormat format = format_of(dtype);
+    const u32 magnitude = code & (format.sign - 1U);
+    const double sign = (code & format.sign) != 0 ? -1.0 : 1.0;
+    const bool has_infinity = dtype != type_float8_e4m3fn;
+    if (magnitude > format.largest) {
+        const bool infinity = has_infinity && magnitude == format.largest + 1U;
+        return multiply(sign,
+                        double_of_bits(infinity ? 0x7FF0000000000000ULL : 0x7FF8000000000000ULL));
+    }
+    const u32 field = magnitude >> format.significand;
+    const u32 fraction = magnitude & ((1U << format.significand) - 1U);
+    const u32 whole = field == 0 ? fraction : fraction | (1U << format.significand);
+    const int exponent = format.least_exponent - static_cast<int>(format.significand) +
+                         (field == 0 ? 0 : static_cast<int>(field) - 1);
+    return multiply(multiply(sign, static_cast<double>(whole)), power_of_two(exponent));
+}
+
+/// Nearest integer, ties to even, within [low, high]; NaN gives low.
+KERNELFORGE_BOTH s64 saturated(double value, s64 low, s64 high) {
+    if (!(value > static_cast<double>(low))) return low;
+    if (value >= static_cast<double>(high)) return high;
+    // Beyond 2^52 every double is an integer; below, adding 1.5 * 2^52 rounds.
+    constexpr double magic = 6755399441055744.0;
+    if (value > -4503599627370496.0 && value < 4503599627370496.0) {
+        value = add(add(value, magic), -magic);
+    }
+    return static_cast<s64>(value);
+}
+
+/// Bits of an element. `boolean` takes value > 0.
+KERNELFORGE_BOTH u64 encode(u32 dtype, double value) {
+    switch (dtype) {
+        case type_float64:
+            return bits_of_double(value);
+        case type_float32:
+            return bits_of_float(static_cast<float>(value));
+        case type_float16:
+        case type_bfloat16:
+        case type_float8_e4m3fn:
+        case type_float8_e5m2:
+            return encode_small(value, format_of(dtype));
+        case type_int64:
+            return static_cast<u64>(
+                saturated(value, -0x7FFFFFFFFFFFFFFFLL - 1, 0x7FFFFFFFFFFFFFFFLL));
+        case type_int32:
+            return static_cast<u64>(saturated(value, -2147483648LL, 2147483647LL));
+        case type_int16:
+            return static_cast<u64>(saturated(value, -32768, 32767));
+        case type_int8:
+            return static_cast<u64>(saturated(value, -128, 127));
+        case type_uint8:
+            return static_cast<u64>(saturated(value, 0, 255));
+        default:
+            return value > 0.0 ? 1U : 0U;
+    }
+}
+
+/// The same for a value that is an integer, exact for all of int64.
+KERNELFORGE_BOTH u64 encode_integer(u32 dtype, s64 value) {
+    return dtype == type_int64 ? static_cast<u64>(value)
+                               : encode(dtype, static_cast<double>(value));
+}
+
+KERNELFORGE_BOTH double decode(u32 dtype, u64 bits) {
+    switch (dtype) {
+        case type_float64:
+            return double_of_bits(bits);
+        case type_float32:
+            return static_cast<double>(float_of_bits(static_cast<u32>(bits)));
+        case type_bfloat16:
+            return static_cast<double>(float_of_bits(static_cast<u32>(bits) << 16));
+        case type_float16:
+        case type_float8_e4m3fn:
+        case type_float8_e5m2:
+            return decode_small(static_cast<u32>(bits), dtype);
+        case type_int64:
+            return static_cast<double>(static_cast<s64>(bits));
+        case type_int32:
+            return static_cast<double>(static_cast<int>(static_cast<u32>(bits)));
+        case type_int16:
+            return static_cast<double>(static_cast<short>(static_cast<unsigned short>(bits)));
+        case type_int8:
+            return static_cast<double>(static_cast<signed char>(static_cast<unsigned char>(bits)));
+        default:
+            return static_cast<double>(bits & 0xFFU);
+    }
+}
+
+KERNELFORGE_BOTH u64 load_bits(const void* data, u64 index, u32 bytes) {
+    switch (bytes) {
+        case 8:
+            return static_cast<const u64*>(data)[index];
+        case 4:
+            return static_cast<const u32*>(data)[index];
+        case 2:
+            return static_cast<const unsigned short*>(data)[index];
+        default:
+            return static_cast<const unsigned char*>(data)[index];
+    }
+}
+
+// --- drawing ------------------------------------------------------------------------------------
+
+/// Numbers of `InitSpec::Kind` and `Distribution`, checked in distributions.cpp.
+enum FillKind : u32 {
+    fill_normal,
+    fill_uniform,
+    fill_integers,
+    fill_constant,
+    fill_permutation,
+    fill_heavy_tail
+};
+enum FillDistribution : u32 { fill_natural, fill_scaled, fill_heavy_tails, fill_structured };
+
+/// True for one element in 1000.
+KERNELFORGE_BOTH bool is_outlier(const Words& words) {
+    return words.w[0] < 4294967U;
+}
+
+/// Factor of an element in the structured distribution.
+KERNELFORGE_BOTH double structured_factor(const FillParameters& p, u64 index) {
+    const u64 row = index / p.row_length;
+    int exponent = static_cast<int>(pick(draw(p.seed, p.stream, row, purpose_row).w[0], 7)) - 3;
+    if (row >= p.late_row) {
+        const Words words = draw(p.seed, p.stream, index, purpose_late_element);
+        exponent += 4 + static_cast<int>(pick(words.w[0], 9)) - 4;
+    }
+    return power_of_two(exponent);
+}
+
+/// The value of a floating-point draw before rounding to the type.
+KERNELFORGE_BOTH double real_value(const FillParameters& p, u64 index) {
+    if (p.kind == fill_constant) return p.base;
+    const Words words = draw(p.seed, p.stream, index, purpose_value);
+    double z = p.kind == fill_uniform ? unit_uniform(words.w[0], words.w[1]) : unit_normal(words);
+    const bool tails = p.kind == fill_heavy_tail;
+    if (tails || p.distribution == fill_heavy_tails) {
+        const Words chance = draw(p.seed, p.stream, index, purpose_outlier);
+        if (tails && is_outlier(chance)) {
+            z = multiply(z, add(1.0, multiply(99.0, unit_uniform(chance.w[2], chance.w[3]))));
+        }
+        if (p.distribution == fill_heavy_tails && pick(chance.w[1], 1000) == 0) {
+            return multiply(50.0, add(p.base, multiply(p.width, z)));
+        }
+    }
+    const double natural = add(p.base, multiply(p.width, z));
+    if (p.distribution == fill_scaled) return multiply(natural, p.scale);
+    if (p.distribution != fill_structured) return natural;
+    if (index == p.impulse_index) return natural < 0.0 ? -p.impulse : p.impulse;
+    return multiply(natural, structured_factor(p, index));
+}
+
+/// Bits of element `index`.
+KERNELFORGE_BOTH u64 drawn_bits(const FillParameters& p, u64 index) {
+    if (p.kind == fill_permutation) {
+        const u64 row = index / p.row_length;
+        const u64 column = index - row * p.row_length;
+        return encode_integer(
+            p.dtype, static_cast<s64>(permuted(p.seed, p.stream, row, column, p.row_length)));
+    }
+    if (p.kind == fill_integers) {
+        const Words words = draw(p.seed, p.stream, index, purpose_value);
+        const u64 random = joined(words.w[0], words.w[1]);
+        const u64 offset = p.integer_span == 0 ? random : high_product(random, p.integer_span);
+        return encode_integer(p.dtype, static_cast<s64>(static_cast<u64>(p.integer_low) + offset));
+    }
+    double value = real_value(p, index);
+    if (p.dtype == type_boolean) {
+        // A fair coin: above the centre of what would be drawn.
+        if (p.kind == fill_uniform) value = add(value, -add(p.base, multiply(0.5, p.width)));
+        if (p.kind == fill_normal || p.kind == fill_heavy_tail) value = add(value, -p.base);
+    }
+    return encode(p.dtype, value);
+}
+
+// --- comparing ----------------------------------------------------------------------------------
+
+KERNELFORGE_BOTH bool is_finite(double value) {
+    return ((bits_of_double(value) >> 52) & 0x7FFU) != 0x7FFU;
+}
+
+/// Whether an element counts as bad without looking at its size: a NaN on either side, an infinity
+/// that does not match; in exact mode, anything unequal (bits for integers and bools, values else).
+KERNELFORGE_BOTH bool is_bad(u32 dtype, bool exact, u64 found_bits, u64 expected_bits, double found,
+                             double expected) {
+    if (!is_floating(dtype)) return exact && found_bits != expected_bits;
+    if (found == expected) return false;
+    return exact || !is_finite(found) || !is_finite(expected);
+}
+
+/// First row or column of tile `tile` of `tiles`, of `size` each; the last one ends at `extent`.
+KERNELFORGE_BOTH u64 tile_begin(u64 tile, u64 size) {
+    return tile * size;
+}
+KERNELFORGE_BOTH u64 tile_end(u64 tile, u64 tiles, u64 size, u64 extent) {
+    return tile + 1 == tiles ? extent : (tile + 1) * size;
+}
+
+KERNELFORGE_BOTH void add_element(TilePartial& partial, u32 dtype, bool exact, u64 index,
+                                  u64 found_bits, u64 expected_bits) {
+    const double found = decode(dtype, found_bits);
+    const double expected = decode(dtype, expected_bits);
+    if (is_bad(dtype, exact, found_bits, expected_bits, found, expected)) {
+        ++partial.bad;
+        if (index < partial.first_bad) partial.first_bad = index;
+    }
+    if (!is_finite(found) || !is_finite(expected)) return;
+    const double error = found > expected ? found - expected : expected - found;
+    partial.error2 += error * error;
+    partial.reference2 += expected * expected;
+    if (error > partial.max_error || (error == partial.max_error && index < partial.max_index)) {
+        partial.max_error = error;
+        partial.max_index = index;
+    }
+}
+
+KERNELFORGE_BOTH void merge(TilePartial& into, const TilePartial& other) {
+    into.error2 += other.error2;
+    into.reference2 += other.reference2;
+    if (other.max_error > into.max_error ||
+        (other.max_error == into.max_error && other.max_index < into.max_index)) {
+        into.max_error = other.max_error;
+        into.max_index = other.max_index;
+    }
+    into.bad += other.bad;
+    if (other.first_bad < into.first_bad) into.first_bad = other.first_bad;
+}
+
+/// Elements of a tile.
+KERNELFORGE_BOTH u64 tile_elements(const Tiling& t, u64 tile) {
+    const u64 down = tile / t.tiles_across;
+    const u64 across = tile - down * t.tiles_across;
+    return (tile_end(down, t.tiles_down, t.tile_rows, t.rows) - tile_begin(down, t.tile_rows)) *
+           (tile_end(across, t.tiles_across, t.tile_columns, t.columns) -
+            tile_begin(across, t.tile_columns));
+}
+
+/// Mean square of a tile's expected values, not below the floor's share of the whole output's.
+KERNELFORGE_BOTH double tile_mean_square(double tile_reference2, u64 elements, double reference2,
+                                         u64 count, double floor) {
+    const double own = tile_reference2 / static_cast<double>(elements);
+    const double least = floor * floor * (reference2 / static_cast<double>(count));
+    return own > least ? own : least;
+}
+
+/// Squared normalised error of a tile; 0 when there is no error at all, infinite when all that is
+/// expected is zero and something else was found.
+KERNELFORGE_BOTH double tile_error_square(double tile_error2, u64 elements, double mean_square) {
+    if (tile_error2 == 0.0) return 0.0;
+    if (mean_square == 0.0) return double_of_bits(0x7FF0000000000000ULL);
+    return tile_error2 / static_cast<double>(elements) / mean_square;
+}
+
+/// Whether a finite element is too far from what is expected. `tile_rms` includes the floor.
+KERNELFORGE_BOTH bool is_far(double found, double expected, double tile_rms, double limit) {
+    if (!is_finite(found) || !is_finite(expected)) return false;
+    const double error = found > expected ? found - expected : expected - found;
+    const double magnitude = expected < 0.0 ? -expected : expected;
+    return !(error <= limit * (magnitude + tile_rms));
+}
+
+}  // namespace kernelforge::referee

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+
+#include "worker/measure_device.hpp"
+
+namespace kernelforge::worker {
+
+namespace {
+
+constexpr std::size_t stream_bytes = std::size_t{1} << 30;
+constexpr int repeats = 7;
+constexpr auto own_work_limit = std::chrono::seconds(30);
+
+/// Median would include the first, cold launches: a ceiling is the best that was seen.
+double best_span_s(Device& device, const std::function<void()>& enqueue) {
+    CUevent first = nullptr;
+    CUevent last = nullptr;
+    const Driver& driver = device.driver();
+    driver.check(driver.cuEventCreate(&first, CU_EVENT_DEFAULT), "cuEventCreate");
+    driver.check(driver.cuEventCreate(&last, CU_EVENT_DEFAULT), "cuEventCreate");
+    const double offset_s = device.event_offset_s();
+    double best_s = 1e9;
+    for (int i = 0; i < repeats; ++i) {
+        device.flush();
+        driver.check(driver.cuEventRecord(first, device.stream()), "cuEventRecord");
+        enqueue();
+        driver.check(driver.cuEventRecord(last, device.stream()), "cuEventRecord");
+        device.wait(Clock::now() + own_work_limit);
+        float milliseconds = 0.0F;
+        driver.check(driver.event_elapsed_time(&milliseconds, first, last), "cuEventElapsedTime");
+        best_s = std::min(best_s, milliseconds * 1e-3 - offset_s);
+    }
+    driver.cuEventDestroy(first);
+    driver.cuEventDestroy(last);
+    return std::max(best_s, 1e-9);
+}
+
+void measure_bandwidth(Device& device, Roofs& roofs) {
+    const MemoryPool::Lease to = device.pool().acquire(stream_bytes);
+    const MemoryPool::Lease from = device.pool().acquire(stream_bytes);
+    device.poison(from.region().base(), stream_bytes);
+    referee::StreamParameters parameters;
+    parameters.data = to.region().base();
+    parameters.source = from.region().base();
+    parameters.bytes = stream_bytes;
+    parameters.sink = device.result_page();
+    const referee::LaunchShape shape =
+        referee::stream_shape(parameters, device.info().multiprocessors);
+    const auto bytes_per_s = [&](const char* kernel, double bytes) {
+        return bytes / best_span_s(device, [&] { device.launch(kernel, shape, &parameters); });
+    };
+    const auto bytes = static_cast<double>(stream_bytes);
+    roofs.write_bytes_per_s = bytes_per_s("kf_roof_write", bytes);
+    roofs.read_bytes_per_s = bytes_per_s("kf_roof_read", bytes);
+    roofs.copy_bytes_per_s = bytes_per_s("kf_roof_copy", 2.0 * bytes);
+}
+
+/// Iterations that keep the kernel busy for about 5 ms, found by a short run; then its rate.
+double flop_per_s(Device& device, const char* kernel, const referee::LaunchShape& shape,
+                  double (*operations)(const referee::ComputeParameters&,
+                                       const referee::LaunchShape&)) {
+    constexpr double wanted_s = 5e-3;
+    referee::ComputeParameters parameters;
+    parameters.sink = device.result_page();
+    parameters.iterations = 256;
+    const auto enqueue = [&] { device.launch(kernel, shape, &parameters); };
+    const double short_s = best_span_s(device, enqueue);
+    parameters.iterations =
+        static_cast<std::uint32_t>(std::clamp(256.0 * wanted_s / short_s, 256.0, 4.0e6));
+    return operations(parameters, shape) / best_span_s(device, enqueue);
+}
+
+/// Span of a kernel that does nothing, as candidates are timed.
+double empty_span_s(Device& device) {
+    CallTimer timer(device);
+    timer.begin();
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = device.stream();
+    CUfunction kernel = device.referee_kernel("kf_empty");
+    for (int i = 0; i < repeats; ++i) {
+        device.flush();
+        timer.before_call();
+        device.driver().check(device.driver().cuLaunchKernelEx(&config, kernel, nullptr, nullptr),
+                              "cuLaunchKernelEx(kf_empty)");
+        timer.after_step();
+        timer.after_call();
+    }
+    std::vector<CallSpan> spans = timer.finish(Clock::now() + own_work_limit);
+    std::nth_element(spans.begin(), spans.begin() + repeats / 2, spans.end(),
+                     [](const CallSpan& a, const CallSpan& b) { return a.total_s < b.total_s; });
+    return spans[repeats / 2].total_s;
+}
+
+}  // namespace
+
+Roofs measure_roofs(Device& device) {
+    Roofs roofs;
+    measure_bandwidth(device, roofs);
+    const int multiprocessors = device.info().multiprocessors;
+    roofs.fp32_flop_per_s = flop_per_s(device, "kf_roof_fma", referee::fma_shape(multiprocessors),
+                                       referee::fma_operations);
+    if (device.info().arch == "sm_90a") {
+        roofs.bf16_flop_per_s =
+            flop_per_s(device, "kf_roof_wgmma_bf16", referee::wgmma_shape(multiprocessors),
+                       referee::wgmma_operations);
+    } else {
+        roofs.bf16_flop_per_s =
+            flop_per_s(device, "kf_roof_mma_bf16", referee::mma_shape(multiprocessors),
+                       referee::mma_operations);
+    }
+    roofs.empty_kernel_s = empty_span_s(device);
+    return roofs;
+}
+
+}  // namespace kernelforge::worker
