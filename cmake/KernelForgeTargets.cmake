@@ -5,7 +5,7 @@ target_compile_features(kernelforge_build_flags INTERFACE cxx_std_20)
 target_compile_options(kernelforge_build_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
     $<$<BOOL:${KERNELFORGE_WARNINGS_AS_ERRORS}>:-Werror>
     # GCC 12 reports false positives of these inside std::string and std::optional.
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized -Wno-missing-field-initializers>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-missing-field-initializers>
     $<$<CXX_COMPILER_ID:Clang>:-Wno-missing-field-initializers>)
 
 # Splits link libraries into those that are linked (and so are part of the package) and those whose headers

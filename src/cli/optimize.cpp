@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "base/files.hpp"
-#include "cli/context.hpp"
+#include "cli/subject.hpp"
 #include "cli/table.hpp"
 #include "kernelforge/forge.hpp"
 #include "kernelforge/recording.hpp"
@@ -69,7 +69,7 @@ void show(const ForgeEvent& event) {
     std::fprintf(stderr, "%s\n", event.message.c_str());
 }
 
-std::string result_table(const ForgeResult& result) {
+std::string result_table(const Task& task, const ForgeResult& result) {
     std::vector<std::vector<std::string>> rows = {{"workload"}};
     if (!result.workloads.empty()) {
         for (const auto& [name, seconds] : result.workloads[0].baselines_s) rows[0].push_back(name);
@@ -81,8 +81,9 @@ std::string result_table(const ForgeResult& result) {
     const auto ratio = [](const std::optional<double>& value) {
         return value ? fmt::format("{:.2f}", *value) : std::string("-");
     };
-    for (const WorkloadSummary& workload : result.workloads) {
-        std::vector<std::string> row = {workload.uuid.substr(0, 8)};
+    for (std::size_t w = 0; w < result.workloads.size(); ++w) {
+        const WorkloadSummary& workload = result.workloads[w];
+        std::vector<std::string> row = {describe_workload(task, w)};
         for (std::size_t i = 0; i + 5 < rows[0].size(); ++i) {
             row.push_back(i < workload.baselines_s.size()
                               ? format_seconds(workload.baselines_s[i].second)
@@ -170,7 +171,7 @@ int optimize(Context& context, OptimizeOptions& options) {
     if (context.json) {
         print_json(result_json(result));
     } else {
-        if (!result.workloads.empty()) std::printf("%s", result_table(result).c_str());
+        if (!result.workloads.empty()) std::printf("%s", result_table(task, result).c_str());
         std::printf("%s: %s\n", std::string(to_string(result.stop_reason)).c_str(),
                     result.message.c_str());
         if (result.speedup)
