@@ -10,7 +10,6 @@ namespace kernelforge::worker {
 
 namespace {
 
-constexpr std::int64_t default_shared_limit = std::int64_t{48} << 10;
 
 CUlaunchConfig launch_config(const plan::ResolvedLaunch& launch, CUstream stream,
                              std::array<CUlaunchAttribute, 2>& attributes) {
@@ -162,8 +161,9 @@ CUfunction LoadedBuild::function(const std::string& kernel) const {
 }
 
 void LoadedBuild::allow_shared(const std::string& kernel, std::int64_t bytes) {
+    // Also below 48 KB: the limit without this is for static and dynamic shared memory together.
     std::int64_t& allowed = allowed_shared_[kernel];
-    if (bytes <= std::max(allowed, default_shared_limit)) return;
+    if (bytes <= allowed) return;
     const CUresult result = device_.driver().cuFuncSetAttribute(
         function(kernel), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, as_int(bytes));
     if (result == CUDA_SUCCESS) allowed = bytes;

@@ -32,6 +32,21 @@ extern "C" __global__ void k(const float* x, const float* w, float* y, long long
 )");
 }
 
+TEST_CASE("48 KiB of dynamic shared memory can be had beside static shared memory", "[gpu]") {
+    is_ok(R"(//@kernelforge 1
+//@launch k<<<(cdiv(N, 256)), (256), (49152)>>>(x, w, y, N:i64)
+extern __shared__ float s[];
+extern "C" __global__ void k(const float* x, const float* w, float* y, long long n) {
+    __shared__ float t[256];
+    const long long i = blockIdx.x * 256LL + threadIdx.x;
+    if (i >= n) return;
+    s[threadIdx.x * 48] = x[i];
+    t[threadIdx.x] = w[i];
+    y[i] = 2.0f * s[threadIdx.x * 48] + t[threadIdx.x];
+}
+)");
+}
+
 TEST_CASE("a cluster launch reads its neighbour's shared memory", "[gpu]") {
     is_ok(R"(//@kernelforge 1
 //@requires sm_90a
