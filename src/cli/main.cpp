@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <new>
 
 #include "cli/context.hpp"
@@ -41,6 +43,13 @@ constexpr Verb verbs[] = {
     {"worker", "Evaluate the jobs of a folder", add_worker},
 };
 
+/// A first word that is no verb and no option: CLI11 would only say that a verb is missing.
+bool is_unknown_verb(int argc, char** argv) {
+    if (argc < 2 || argv[1][0] == '-') return false;
+    return std::none_of(std::begin(verbs), std::end(verbs),
+                        [&](const Verb& verb) { return std::string_view(verb.name) == argv[1]; });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,6 +70,11 @@ int main(int argc, char** argv) {
     for (const Verb& verb : verbs) {
         CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
         runs.emplace_back(sub, verb.add(*sub, context));
+    }
+    if (is_unknown_verb(argc, argv)) {
+        std::fprintf(stderr, "kernelforge: unknown verb \"%s\"; kernelforge --help lists them\n",
+                     argv[1]);
+        return exit_usage;
     }
     try {
         app.parse(argc, argv);

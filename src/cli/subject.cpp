@@ -30,13 +30,11 @@ Bindings parse_bindings(const std::vector<std::string>& texts) {
     return bindings;
 }
 
+/// `text` was checked when the command line was parsed.
 EvaluationDepth parse_depth(const std::string& text) {
-    for (const auto depth :
-         {EvaluationDepth::check, EvaluationDepth::screen, EvaluationDepth::promotion}) {
-        if (text == to_string(depth)) return depth;
-    }
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("--depth {}: expected check, screen or promotion", text));
+    if (text == to_string(EvaluationDepth::check)) return EvaluationDepth::check;
+    if (text == to_string(EvaluationDepth::promotion)) return EvaluationDepth::promotion;
+    return EvaluationDepth::screen;
 }
 
 }  // namespace
@@ -44,7 +42,9 @@ EvaluationDepth parse_depth(const std::string& text) {
 void add_subject_options(CLI::App& app, SubjectOptions& options) {
     app.add_option("--evaluator", options.evaluator, "NAME or NAME:{json} or NAME:@file")
         ->capture_default_str();
-    app.add_option("--depth", options.depth, "check, screen or promotion")->capture_default_str();
+    app.add_option("--depth", options.depth, "How much work it is worth")
+        ->check(CLI::IsMember({"check", "screen", "promotion"}))
+        ->capture_default_str();
     app.add_option("--workload", options.workloads,
                    "Line of workload.jsonl, from 0; may be repeated");
     app.add_option("--bind", options.bindings, "NAME=VALUE of a tunable; may be repeated");
