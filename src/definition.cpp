@@ -13,6 +13,7 @@
 #include "base/files.hpp"
 #include "base/json_text.hpp"
 #include "plan/expression.hpp"
+#include "referee/limits.hpp"
 #include "task_text.hpp"
 
 namespace kernelforge {
@@ -152,20 +153,6 @@ std::string number_text(double value) {
     return dump_json(Json(value));
 }
 
-std::string escape_pointer(std::string_view key) {
-    std::string text;
-    for (const char c : key) {
-        if (c == '~') {
-            text += "~0";
-        } else if (c == '/') {
-            text += "~1";
-        } else {
-            text += c;
-        }
-    }
-    return text;
-}
-
 // ---------------------------------------------------------------------------------------------
 // Rules, for tasks from files and from memory.
 
@@ -296,7 +283,7 @@ class TaskRules {
         reporter_.fail(code, Place{Place::Part::definition, 0, pointer}, message);
     }
     static std::string axis_pointer(const std::string& name) {
-        return "/axes/" + escape_pointer(name);
+        return "/axes/" + JsonNode::escape(name);
     }
     /// Where the characters of a JSON string start: one column after its quote.
     SourcePosition expression_position(const std::string& pointer) const {
@@ -409,7 +396,7 @@ void TaskRules::check_tensors(const std::vector<TensorSpec>& tensors, bool outpu
                         std::to_string(tensors.size()));
     }
     for (const TensorSpec& tensor : tensors) {
-        const std::string pointer = group + "/" + escape_pointer(tensor.name);
+        const std::string pointer = group + "/" + JsonNode::escape(tensor.name);
         const std::string subject =
             (outputs ? "output " : "input ") + in_quotes(tensor.name) + ": ";
         check_name(tensor.name, pointer, outputs ? "output" : "input");
@@ -447,7 +434,7 @@ void TaskRules::check_tensors(const std::vector<TensorSpec>& tensors, bool outpu
 
 void TaskRules::check_init() const {
     for (const auto& [name, init] : task_.init) {
-        const std::string pointer = "/kernelforge/init/" + escape_pointer(name);
+        const std::string pointer = "/kernelforge/init/" + JsonNode::escape(name);
         const TensorSpec* input = find_input(name);
         if (input == nullptr)
             fail(pointer, "expected the name of an input, found " + in_quotes(name));
@@ -459,7 +446,7 @@ void TaskRules::check_init() const {
     }
     for (const TensorSpec& input : task_.definition.inputs) {
         if (input.scalar || !is_integer(input.dtype) || task_.init.contains(input.name)) continue;
-        fail("/inputs/" + escape_pointer(input.name),
+        fail("/inputs/" + JsonNode::escape(input.name),
              "input " + in_quotes(input.name) + " of type " + std::string(to_string(input.dtype)) +
                  ": expected its bounds in \"init\" of \"kernelforge\", found none");
     }
@@ -532,7 +519,7 @@ void TaskRules::check_init_values(const TensorSpec& input, const InitSpec& init,
 
 void TaskRules::check_compare() const {
     for (const auto& [name, compare] : task_.compare) {
-        const std::string pointer = "/kernelforge/compare/" + escape_pointer(name);
+        const std::string pointer = "/kernelforge/compare/" + JsonNode::escape(name);
         const TensorSpec* output = find_output(name);
         if (output == nullptr) {
             fail(pointer, "expected the name of an output, found " + in_quotes(name));
@@ -557,7 +544,7 @@ void TaskRules::check_compare() const {
 void TaskRules::check_inplace() const {
     std::map<std::string, std::string> taken;
     for (const auto& [output_name, input_name] : task_.inplace) {
-        const std::string pointer = "/kernelforge/inplace/" + escape_pointer(output_name);
+        const std::string pointer = "/kernelforge/inplace/" + JsonNode::escape(output_name);
         const TensorSpec* output = find_output(output_name);
         if (output == nullptr) {
             fail(pointer, "expected the name of an output, found " + in_quotes(output_name));
@@ -602,7 +589,7 @@ void TaskRules::check_constants() const {
 
 void TaskRules::check_axis_ranges() const {
     for (const auto& [name, range] : task_.axis_ranges) {
-        const std::string pointer = "/kernelforge/axis_ranges/" + escape_pointer(name);
+        const std::string pointer = "/kernelforge/axis_ranges/" + JsonNode::escape(name);
         const Axis* axis = find_axis(name);
         if (axis == nullptr || axis->kind != Axis::Kind::variable) {
             fail(pointer, "expected the name of a variable axis, found " + in_quotes(name));
@@ -724,7 +711,7 @@ void TaskRules::check_workload(const Place& place, const Workload& workload) con
 void TaskRules::check_scalars(const Place& place, const Workload& workload) const {
     const auto fail_at = [&](const std::string& name, const std::string& message) {
         reporter_.fail(ErrorCode::parse,
-                       Place{place.part, place.index, "/inputs/" + escape_pointer(name) + "/value"},
+                       Place{place.part, place.index, "/inputs/" + JsonNode::escape(name) + "/value"},
                        "input " + in_quotes(name) + ": " + message);
     };
     for (const auto& [name, value] : workload.scalars) {
@@ -1152,32 +1139,14 @@ void TaskReader::read_init(const JsonNode& node) {
     });
 }
 
-/// The tier of a type, for outputs that name none.
-PrecisionTier tier_of(DType dtype) {
-    switch (dtype) {
-        case DType::float64:
-            return PrecisionTier::float64;
-        case DType::float16:
-            return PrecisionTier::float16;
-        case DType::bfloat16:
-            return PrecisionTier::bfloat16;
-        case DType::float8_e4m3fn:
-        case DType::float8_e5m2:
-        case DType::float4_e2m1:
-            return PrecisionTier::float8;
-        default:
-            return PrecisionTier::float32;
-    }
-}
-
 void TaskReader::read_compare(const JsonNode& node) {
     node.for_each_member([&](const std::string& output, const JsonNode& entry) {
         entry.only_members({"kind", "tier", "slack", "custom"});
         CompareSpec compare;
         for (const TensorSpec& spec : task_.definition.outputs) {
-            if (spec.name != output) continue;
-            compare.tier = tier_of(spec.dtype);
-            if (is_integer(spec.dtype)) compare.kind = CompareSpec::Kind::exact;
+            if (spec.name == output && spec.dtype != DType::float4_e2m1) {
+                compare = referee::default_compare(spec.dtype);
+            }
         }
         if (const auto kind = entry.find("kind")) compare.kind = one_of(*kind, compare_kinds);
         if (const auto tier = entry.find("tier")) compare.tier = one_of(*tier, tiers);

@@ -325,6 +325,11 @@ void ForgeRun::choose_leader(const std::vector<std::unique_ptr<Attempt>>& batch)
         }
     }
     if (winner == nullptr) return;
+    for (const auto& attempt : batch) {
+        if (attempt.get() != winner && attempt->promoted) {
+            attempt->record.message += ", but another of its round is faster";
+        }
+    }
     winner->record.leader = true;
     leader_ = winner->record.id;
     known_.at(leader_).record.leader = true;

@@ -30,11 +30,14 @@ struct Piece {
     std::size_t line = 1;
 };
 
-std::size_t end_of_literal(std::string_view source, std::size_t begin) {
+/// In C++ a backslash hides the quote that follows; in PTX it is a character like any other.
+enum class Language { cpp, ptx };
+
+std::size_t end_of_literal(std::string_view source, std::size_t begin, Language language) {
     const char quote = source[begin];
     std::size_t i = begin + 1;
     while (i < source.size() && source[i] != quote && source[i] != '\n') {
-        i += source[i] == '\\' ? 2 : 1;
+        i += source[i] == '\\' && language == Language::cpp ? 2 : 1;
     }
     return std::min(i + 1, source.size());
 }
@@ -42,7 +45,8 @@ std::size_t end_of_literal(std::string_view source, std::size_t begin) {
 /// The end of R"tag( … )tag", whose opening quote is at `quote`.
 std::size_t end_of_raw_literal(std::string_view source, std::size_t quote) {
     const std::size_t open = source.find('(', quote);
-    if (open == std::string_view::npos || open - quote > 17) return end_of_literal(source, quote);
+    if (open == std::string_view::npos || open - quote > 17)
+        return end_of_literal(source, quote, Language::cpp);
     const std::string close = ")" + std::string(source.substr(quote + 1, open - quote - 1)) + "\"";
     const std::size_t end = source.find(close, open);
     return end == std::string_view::npos ? source.size() : end + close.size();
@@ -62,7 +66,8 @@ bool starts_plan_line(std::string_view source, std::size_t at) {
 }
 
 /// Where a special piece that begins at `at` ends; `at` itself when plain code goes on there.
-std::size_t end_of_special(std::string_view source, std::size_t at, Piece::Kind& kind) {
+std::size_t end_of_special(std::string_view source, std::size_t at, Language language,
+                           Piece::Kind& kind) {
     const std::string_view rest = source.substr(at);
     if (rest.starts_with("//")) {
         kind = starts_plan_line(source, at) ? Piece::Kind::plan : Piece::Kind::comment;
@@ -73,15 +78,18 @@ std::size_t end_of_special(std::string_view source, std::size_t at, Piece::Kind&
         const std::size_t end = source.find("*/", at + 2);
         return end == std::string_view::npos ? source.size() : end + 2;
     }
-    if (rest[0] == '"' || (rest[0] == '\'' && !is_separator(source, at))) {
+    const bool character =
+        language == Language::cpp && rest[0] == '\'' && !is_separator(source, at);
+    if (rest[0] == '"' || character) {
         kind = Piece::Kind::literal;
-        const bool raw = rest[0] == '"' && at > 0 && source[at - 1] == 'R';
-        return raw ? end_of_raw_literal(source, at) : end_of_literal(source, at);
+        const bool raw =
+            language == Language::cpp && rest[0] == '"' && at > 0 && source[at - 1] == 'R';
+        return raw ? end_of_raw_literal(source, at) : end_of_literal(source, at, language);
     }
     return at;
 }
 
-std::vector<Piece> pieces(std::string_view source) {
+std::vector<Piece> pieces(std::string_view source, Language language) {
     std::vector<Piece> result;
     std::size_t begin = 0;
     std::size_t line = 1;
@@ -94,7 +102,7 @@ std::vector<Piece> pieces(std::string_view source) {
     };
     for (std::size_t i = 0; i < source.size();) {
         Piece::Kind kind = Piece::Kind::code;
-        const std::size_t end = end_of_special(source, i, kind);
+        const std::size_t end = end_of_special(source, i, language, kind);
         if (end > i) {
             add(Piece::Kind::code, i);
             add(kind, end);
@@ -269,7 +277,7 @@ std::string_view forbidden_ptx(std::string_view word) {
 /// PTX without its quoted strings and comments, both of which name files.
 std::optional<Refusal> guard_ptx(std::string_view ptx) {
     std::optional<Refusal> refusal;
-    for (const Piece& piece : pieces(ptx)) {
+    for (const Piece& piece : pieces(ptx, Language::ptx)) {
         if (piece.kind != Piece::Kind::code) continue;
         for_each_word(piece.text, "%", [&](std::string_view word, std::size_t) {
             const std::string_view why = refusal ? std::string_view{} : forbidden_ptx(word);
@@ -369,7 +377,7 @@ void add_machine_code(Sha256& hash, std::string_view cubin) {
 
 std::string normalised_source(std::string_view source) {
     std::string reduced;
-    for (const Piece& piece : pieces(source)) {
+    for (const Piece& piece : pieces(source, Language::cpp)) {
         switch (piece.kind) {
             case Piece::Kind::code:
                 append_reduced(reduced, piece.text);
@@ -394,7 +402,7 @@ std::optional<Refusal> guard_source(std::string_view source, const Policy& polic
         return Refusal{"size", fmt::format("the candidate has {} bytes, at most {} allowed",
                                            source.size(), max_bytes)};
     }
-    for (const Piece& piece : pieces(source)) {
+    for (const Piece& piece : pieces(source, Language::cpp)) {
         std::optional<Refusal> refusal;
         if (piece.kind == Piece::Kind::code) refusal = guard_code(piece, policy);
         if (piece.kind == Piece::Kind::literal) refusal = guard_literal(piece, policy);
@@ -413,7 +421,7 @@ std::optional<Refusal> guard_build(const CompileResult& build, const Policy& pol
 
 std::string build_identity(const CompiledCandidate& compiled) {
     Sha256 hash;
-    for (const Piece& piece : pieces(compiled.candidate.source)) {
+    for (const Piece& piece : pieces(compiled.candidate.source, Language::cpp)) {
         if (piece.kind == Piece::Kind::plan) hash.field(normalised_source(piece.text));
     }
     for (const auto& [name, value] : compiled.candidate.bindings) {

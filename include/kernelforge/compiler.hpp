@@ -72,7 +72,8 @@ struct CompileResult {
     std::string arch;                  ///< as compiled
     std::string compiler;              ///< name, version and build
     std::vector<KernelFacts> kernels;  ///< in the order of the request
-    /// Module globals that device code may write: name in the cubin and size in bytes.
+    /// Module globals that device code may write, constants among them: name in the cubin and size
+    /// in bytes.
     std::vector<std::pair<std::string, std::uint64_t>> writable_globals;
     std::chrono::duration<double> time{0};
     bool from_cache = false;

@@ -47,6 +47,8 @@ class JsonNode {
     JsonNode(const JsonDocument& document, const Json& value, std::string pointer)
         : document_(&document), value_(&value), pointer_(std::move(pointer)) {}
 
+    /// A key as one step of an RFC 6901 pointer.
+    [[nodiscard]] static std::string escape(std::string_view key);
     [[nodiscard]] const Json& json() const noexcept { return *value_; }
     [[nodiscard]] SourcePosition position() const { return document_->position(pointer_); }
     /// @throws Error parse "POSITION: expected EXPECTED, found FOUND"
@@ -85,7 +87,6 @@ class JsonNode {
     [[nodiscard]] bool boolean_or(std::string_view key, bool value) const;
 
   private:
-    [[nodiscard]] static std::string escape(std::string_view key);
     const JsonDocument* document_;
     const Json* value_;
     std::string pointer_;

@@ -72,6 +72,21 @@ int report_unbuilt(const Context& context, const Subject& subject, std::size_t i
     return exit_negative;
 }
 
+int report_refused(const Context& context, const Subject& subject, std::size_t index,
+                   const Refusal& refusal) {
+    if (context.json) {
+        print_json({{"candidate", subject.files[index]},
+                    {"status", to_string(EvaluationStatus::rejected)},
+                    {"rule", refusal.rule},
+                    {"message", refusal.message},
+                    {"static", static_facts_json(subject.candidates[index])}});
+    } else {
+        std::printf("%s: rejected (%s): %s\n", subject.files[index].c_str(), refusal.rule.c_str(),
+                    refusal.message.c_str());
+    }
+    return exit_negative;
+}
+
 int report_without_device(const Context& context, const Subject& subject) {
     const char* message =
         "there is no GPU here: compiled and checked for an H200, not run. Run it where there is "
@@ -113,6 +128,9 @@ int evaluate(Context& context, const SubjectOptions& options, int repeat) {
     const Subject subject = prepare(context, options, stop);
     for (std::size_t i = 0; i < subject.candidates.size(); ++i) {
         if (!subject.candidates[i].ok()) return report_unbuilt(context, subject, i);
+        if (const auto refusal = guard(subject, i)) {
+            return report_refused(context, subject, i, *refusal);
+        }
     }
     if (!subject.has_device) return report_without_device(context, subject);
 

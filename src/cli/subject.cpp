@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"
+#include "kernelforge/forge.hpp"
 #include "wire/codec.hpp"
 
 namespace kernelforge::cli {
@@ -123,6 +124,19 @@ Subject prepare(Context& context, const SubjectOptions& options, std::stop_token
         subject.files.push_back(file);
     }
     return subject;
+}
+
+std::optional<Refusal> guard(const Subject& subject, std::size_t candidate) {
+    const ForgeOptions limits;
+    const Policy& policy = subject.task->policy;
+    const CompiledCandidate& compiled = subject.candidates.at(candidate).compiled;
+    if (auto refusal = guard_source(compiled.candidate.source, policy, limits.max_source_bytes)) {
+        return refusal;
+    }
+    for (const CompileResult& build : compiled.builds) {
+        if (auto refusal = guard_build(build, policy, limits.max_spill_bytes)) return refusal;
+    }
+    return std::nullopt;
 }
 
 EvaluationRequest request_for(const Subject& subject, const SubjectOptions& options,

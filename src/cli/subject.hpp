@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "builds.hpp"
 #include "cli/context.hpp"
+#include "guards.hpp"
 
 namespace kernelforge::cli {
 
@@ -29,6 +31,9 @@ struct Subject {
 /// @throws Error of every kind
 [[nodiscard]] Subject prepare(Context& context, const SubjectOptions& options,
                               std::stop_token stop);
+
+/// What the guards of a run would refuse in a candidate that was built.
+[[nodiscard]] std::optional<Refusal> guard(const Subject& subject, std::size_t candidate);
 
 [[nodiscard]] EvaluationRequest request_for(const Subject& subject, const SubjectOptions& options,
                                             std::size_t candidate);

@@ -199,7 +199,9 @@ void read_globals(const std::vector<Section>& sections, const Symbols& symbols, 
         const unsigned type = ELF64_ST_TYPE(symbol.st_info);
         const std::string_view section = sections[symbol.st_shndx].name;
         const std::string_view name = symbols.name(i);
-        if (type != STT_OBJECT || name.empty() || !section.starts_with(".nv.global")) continue;
+        // A __constant__ variable can be stored to through a generic address.
+        const bool writable = section.starts_with(".nv.global") || section == ".nv.constant3";
+        if (type != STT_OBJECT || name.empty() || !writable) continue;
         facts.writable_globals.emplace_back(name, symbol.st_size);
     }
 }

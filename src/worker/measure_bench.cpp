@@ -54,6 +54,9 @@ Bench::Bench(Device& device, const Task& task, const Workload& workload) : devic
         Device::host_page_bytes) {
         throw Error(ErrorCode::unsupported, "the definition has too many outputs");
     }
+    device_.driver().check(device_.driver().cuMemsetD8Async(selfzero_counter(), 0,
+                                                            result_slot_bytes, device_.stream()),
+                           "clearing the count of selfzero workspaces");
 }
 
 void Bench::add_inputs(const Task& task, const std::map<std::string, std::int64_t>& axes) {
@@ -178,10 +181,19 @@ void Bench::move_workspaces(const Program& program, WorkspaceSet& workspaces,
     }
 }
 
+/// Regions are whole pages: what lies around a buffer must not carry anything to the next call.
+void Bench::poison_around(const Region& region, CUdeviceptr begin, std::size_t bytes) {
+    const CUdeviceptr end = begin + bytes;
+    const CUdeviceptr region_end = region.base() + region.capacity();
+    if (begin > region.base()) device_.poison(region.base(), begin - region.base());
+    if (region_end > end) device_.poison(end, region_end - end);
+}
+
 void Bench::prepare(const Program& program, const OutputSet& outputs,
                     const WorkspaceSet& workspaces) {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
         const Output& output = outputs_[i];
+        poison_around(outputs.leases[i].region(), outputs.addresses[i], output.bytes);
         device_.poison(outputs.addresses[i], output.bytes);
         if (output.shares == nullptr || output.shares->bytes == 0) continue;
         referee::FillParameters fill = output.shares->fill;
@@ -190,9 +202,9 @@ void Bench::prepare(const Program& program, const OutputSet& outputs,
     }
     for (std::size_t i = 0; i < workspaces.addresses.size(); ++i) {
         const plan::ResolvedWorkspace& workspace = program.workspaces()[i];
-        if (starts_poisoned(workspace)) {
-            device_.poison(workspaces.addresses[i], static_cast<std::size_t>(workspace.bytes));
-        }
+        const auto bytes = static_cast<std::size_t>(workspace.bytes);
+        poison_around(workspaces.leases[i].region(), workspaces.addresses[i], bytes);
+        if (starts_poisoned(workspace)) device_.poison(workspaces.addresses[i], bytes);
     }
 }
 
@@ -240,26 +252,35 @@ void Bench::enqueue_comparison(Output& output, CUdeviceptr found, CUdeviceptr ex
     device_.launch("kf_compare_finish", referee::finish_shape(), &parameters);
 }
 
-void Bench::compare(const Program& program, const OutputSet& found, const OutputSet& expected,
-                    const WorkspaceSet& workspaces, std::string_view distribution,
-                    std::vector<OutputError>& kept, Clock::time_point deadline) {
-    const Driver& driver = device_.driver();
-    const std::size_t counter_slot = outputs_.size();
-    const CUdeviceptr results = device_.result_page() + Device::sink_bytes;
-    const std::size_t results_bytes = (counter_slot + 1) * result_slot_bytes;
-    driver.check(driver.cuMemsetD8Async(results, 0, results_bytes, device_.stream()),
-                 "clearing comparison results");
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        enqueue_comparison(outputs_[i], found.addresses[i], expected.addresses[i], i);
-    }
+CUdeviceptr Bench::selfzero_counter() const {
+    return device_.result_page() + Device::sink_bytes + outputs_.size() * result_slot_bytes;
+}
+
+void Bench::count_selfzero(const Program& program, const WorkspaceSet& workspaces) {
     for (std::size_t i = 0; i < workspaces.addresses.size(); ++i) {
         if (starts_poisoned(program.workspaces()[i])) continue;
         referee::CountNonzeroParameters count;
         count.data = workspaces.addresses[i];
         count.bytes = static_cast<std::size_t>(program.workspaces()[i].bytes);
-        count.counter = results + counter_slot * result_slot_bytes;
+        count.counter = selfzero_counter();
         device_.launch("kf_count_nonzero",
                        referee::bytes_shape(count.bytes, device_.info().multiprocessors), &count);
+    }
+}
+
+void Bench::compare(const OutputSet& found, const OutputSet& expected,
+                    std::string_view distribution, std::vector<OutputError>& kept,
+                    Clock::time_point deadline) {
+    const Driver& driver = device_.driver();
+    const std::size_t counter_slot = outputs_.size();
+    const CUdeviceptr results = device_.result_page() + Device::sink_bytes;
+    const std::size_t results_bytes = (counter_slot + 1) * result_slot_bytes;
+    // Not the counter, which holds what the calls since the last comparison left.
+    driver.check(
+        driver.cuMemsetD8Async(results, 0, counter_slot * result_slot_bytes, device_.stream()),
+        "clearing comparison results");
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+        enqueue_comparison(outputs_[i], found.addresses[i], expected.addresses[i], i);
     }
     driver.check(
         driver.cuMemcpyDtoHAsync(device_.host_page(), results, results_bytes, device_.stream()),

@@ -48,24 +48,29 @@ class Bench {
     void move_outputs(OutputSet& outputs, std::uint64_t placement) const;
     void move_workspaces(const Program& program, WorkspaceSet& workspaces,
                          std::uint64_t placement) const;
-    /// Enqueues the poisoning of outputs (in-place ones get their input again) and of workspaces.
+    /// Enqueues the poisoning of outputs (in-place ones get their input again), of workspaces, and
+    /// of what is around both in their regions.
     void prepare(const Program& program, const OutputSet& outputs, const WorkspaceSet& workspaces);
     /// Enqueues the one-time zeroing of `selfzero` workspaces.
     void zero_selfzero(const Program& program, const WorkspaceSet& workspaces);
     [[nodiscard]] Addresses addresses(const Program& program, const OutputSet& outputs,
                                       const WorkspaceSet& workspaces) const;
 
-    /// Enqueues the comparison of all outputs with the reference's, and the counting of what
-    /// `selfzero` workspaces still hold; then waits. `kept` holds the worst verdict of each output
-    /// so far (empty at first).
-    /// @throws Verdict wrong_result when a selfzero workspace is not zero
-    void compare(const Program& program, const OutputSet& found, const OutputSet& expected,
-                 const WorkspaceSet& workspaces, std::string_view distribution,
+    /// Enqueues the counting of what `selfzero` workspaces hold after a call, for `compare` to
+    /// find.
+    void count_selfzero(const Program& program, const WorkspaceSet& workspaces);
+    /// Enqueues the comparison of all outputs with the reference's, then waits. `kept` holds the
+    /// worst verdict of each output so far (empty at first).
+    /// @throws Verdict wrong_result when a counted call left a selfzero workspace not zero
+    void compare(const OutputSet& found, const OutputSet& expected, std::string_view distribution,
                  std::vector<OutputError>& kept, Clock::time_point deadline);
     /// One sentence on the first output that is wrong; empty when all are right.
     [[nodiscard]] std::string describe_wrong(const std::vector<OutputError>& errors) const;
 
   private:
+    void poison_around(const Region& region, CUdeviceptr begin, std::size_t bytes);
+    [[nodiscard]] CUdeviceptr selfzero_counter() const;
+
     struct Input {
         const TensorSpec* spec = nullptr;
         std::vector<std::int64_t> shape;

@@ -204,6 +204,7 @@ class WorkloadRun {
             side.program->enqueue(bench_->addresses(*side.program, outputs, side.workspaces),
                                   timer);
             if (timer != nullptr) timer->after_call();
+            if (&side == &own_) bench_->count_selfzero(*side.program, side.workspaces);
         } catch (const DriverError& error) {
             if (is_sticky(error.result())) crashed(error.result());
             throw;
@@ -235,8 +236,7 @@ class WorkloadRun {
     /// exist.
     void compare(const OutputSet& found, std::string_view distribution) {
         run_reference();
-        bench_->compare(*candidate_, found, expected_, own_.workspaces, distribution,
-                        result_.outputs, job_.deadline);
+        bench_->compare(found, expected_, distribution, result_.outputs, job_.deadline);
     }
 
     void run_reference() {
@@ -368,8 +368,7 @@ class WorkloadRun {
         run_reference();
         for (std::size_t i = 0; i < sets_.size(); ++i) {
             if (!last_writer_[i]) continue;
-            bench_->compare(*candidate_, sets_[i], expected_, own_.workspaces, "timed",
-                            result_.outputs, job_.deadline);
+            bench_->compare(sets_[i], expected_, "timed", result_.outputs, job_.deadline);
         }
     }
 

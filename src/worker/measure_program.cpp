@@ -10,7 +10,6 @@ namespace kernelforge::worker {
 
 namespace {
 
-
 CUlaunchConfig launch_config(const plan::ResolvedLaunch& launch, CUstream stream,
                              std::array<CUlaunchAttribute, 2>& attributes) {
     CUlaunchConfig config{};
@@ -135,7 +134,16 @@ void LoadedBuild::save_globals() {
         globals_.push_back(global);
     }
     if (total == 0) return;
-    initial_ = device_.pool().acquire(total);
+    try {
+        initial_ = device_.pool().acquire(total);
+    } catch (const DriverError& error) {
+        if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) throw;
+        throw Verdict(
+            EvaluationStatus::launch_error,
+            fmt::format("its globals take {} bytes, and a copy of them to restore does not "
+                        "fit in the device's memory",
+                        total));
+    }
     for (Global& global : globals_) {
         global.initial += initial_.region().base();
         device_.driver().check(device_.driver().cuMemcpyDtoDAsync(global.initial, global.address,
