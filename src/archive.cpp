@@ -379,7 +379,12 @@ Archive Archive::open(const std::filesystem::path& folder, const Json& header) {
     make_folder(folder / "candidates");
     // Before opening for writing, which cuts off an unfinished line: that must not happen to a file
     // that is no archive.
-    if (std::filesystem::exists(path)) {
+    std::error_code failure;
+    const bool exists = std::filesystem::exists(path, failure);
+    if (failure) {
+        throw Error(ErrorCode::io, path.string() + ": cannot be looked at: " + failure.message());
+    }
+    if (exists) {
         (void)parse_archive(read_file(path, max_archive_bytes), path.string());
     }
     AppendFile file(path);

@@ -144,6 +144,8 @@ std::string describe_failure(const CompileResult& build) {
     std::string text = build.message.empty() ? "compilation failed" : build.message;
     for (const CompileDiagnostic& diagnostic : build.diagnostics) {
         if (diagnostic.severity != CompileDiagnostic::Severity::error) continue;
+        // A compiler's own sentence may already be that error.
+        if (text.find(diagnostic.message) != std::string::npos) return text;
         return text + ": " + to_string(diagnostic.position) + ": " + diagnostic.message;
     }
     return text;

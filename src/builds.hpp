@@ -52,7 +52,8 @@ struct BuildLimits {
 /// The build that did not succeed; null when all did.
 [[nodiscard]] const CompileResult* failed_build(const CompiledCandidate& compiled);
 
-/// One line on why a build failed: its message and its first error with position.
+/// One line on why a build failed: its message and, unless it says so itself, its first error with
+/// position.
 [[nodiscard]] std::string describe_failure(const CompileResult& build);
 
 /// A candidate that is ready to be evaluated, or why it is not.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernelforge/forge.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "forge_run.hpp"
@@ -12,6 +13,18 @@ void require(bool condition, const char* message) {
     if (!condition) throw Error(ErrorCode::invalid_argument, message);
 }
 
+/// 0 is in range: nothing may be asked, the run stops at once.
+void check(const Budget& budget) {
+    require(!budget.evaluations || *budget.evaluations >= 0,
+            "forge: budget.evaluations: expected at least 0");
+    require(!budget.tokens || *budget.tokens >= 0, "forge: budget.tokens: expected at least 0");
+    require(!budget.cost_usd || *budget.cost_usd >= 0.0,
+            "forge: budget.cost_usd: expected at least 0");
+    constexpr std::chrono::seconds longest = std::chrono::years(10);
+    require(!budget.time || (budget.time->count() >= 0 && *budget.time <= longest),
+            "forge: budget.time: expected 0 seconds to 10 years");
+}
+
 void check(const ForgeParts& parts, const ForgeOptions& options) {
     require(parts.compiler != nullptr, "forge: expected a compiler, found none");
     require(parts.evaluator != nullptr, "forge: expected an evaluator, found none");
@@ -21,6 +34,7 @@ void check(const ForgeParts& parts, const ForgeOptions& options) {
         require(tool != nullptr, "forge: expected profiler tools, found a null one");
     }
     require(!options.run_folder.empty(), "forge: run_folder: expected a path, found none");
+    check(options.budget);
     require(options.max_in_flight >= 1 && options.max_in_flight <= 1024,
             "forge: max_in_flight: expected 1 to 1024");
     require(options.generations <= 1024, "forge: generations: expected at most 1024");

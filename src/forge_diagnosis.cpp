@@ -116,7 +116,7 @@ std::vector<std::size_t> workloads_to_diagnose(const Task& task, const Evaluatio
                                                const Roofs& roofs) {
     std::vector<const WorkloadResult*> timed;
     for (const WorkloadResult& result : evaluation.workloads) {
-        if (result.timing) timed.push_back(&result);
+        if (result.timing && result.workload < task.workloads.size()) timed.push_back(&result);
     }
     std::stable_sort(timed.begin(), timed.end(), [&](const auto* a, const auto* b) {
         return lost_seconds(task, *a, roofs) > lost_seconds(task, *b, roofs);
@@ -147,9 +147,11 @@ Diagnosis diagnose(const Task& task, const DeviceInfo& device, const Built& buil
     diagnosis.missing = data.missing;
     std::set<std::string> said;
     for (const std::size_t workload : workloads_to_diagnose(task, evaluation, device.roofs)) {
-        std::size_t position = 0;
-        while (evaluation.workloads.at(position).workload != workload) ++position;
-        const double time_s = evaluation.workloads[position].timing->median_s;
+        const auto result = std::find_if(
+            evaluation.workloads.begin(), evaluation.workloads.end(),
+            [&](const WorkloadResult& r) { return r.workload == workload && r.timing; });
+        const auto position = static_cast<std::size_t>(result - evaluation.workloads.begin());
+        const double time_s = result->timing->median_s;
         diagnosis.bottlenecks.push_back(bottleneck(task, {workload, 0}, time_s, device.roofs));
         if (position < built.resolved.size()) {
             add_static_findings(diagnosis.findings, said, built, position, workload, device);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/sha256.hpp"
 #include "referee/statistics.hpp"
@@ -19,6 +20,16 @@ constexpr int passes = 2;
 void add_candidate(Sha256& hash, const CompiledCandidate& candidate) {
     hash.field(node_id(candidate.candidate).value);
     for (const CompileResult& build : candidate.builds) hash.field(build.arch);
+}
+
+bool is_positive(double value) {
+    return std::isfinite(value) && value > 0.0;
+}
+
+/// Too few pairs leave an interval open.
+bool is_ratio(const PairedRatio& paired) {
+    return is_positive(paired.ratio) && paired.low >= 0.0 && paired.low <= paired.ratio &&
+           paired.high >= paired.ratio;
 }
 
 std::string describe(const PairedRatio& paired) {
@@ -109,6 +120,40 @@ bool passes_promotion(const Evaluation& promotion) {
         [](const WorkloadResult& workload) { return workload.paired->high < worst_workload; });
 }
 
+std::optional<std::string> implausible(const Evaluation& evaluation,
+                                       std::span<const std::size_t> workloads, bool timed) {
+    std::set<std::size_t> seen;
+    std::size_t times = 0;
+    for (const WorkloadResult& result : evaluation.workloads) {
+        if (std::find(workloads.begin(), workloads.end(), result.workload) == workloads.end()) {
+            return fmt::format("implausible verdict: workload {} was not asked for",
+                               result.workload);
+        }
+        if (!seen.insert(result.workload).second) {
+            return fmt::format("implausible verdict: workload {} is there twice", result.workload);
+        }
+        for (const auto* timing : {&result.timing, &result.opponent_timing}) {
+            if (*timing && !is_positive((*timing)->median_s)) {
+                return fmt::format(
+                    "implausible verdict: workload {}: expected a time above 0, found {} s",
+                    result.workload, (*timing)->median_s);
+            }
+        }
+        if (result.paired && !is_ratio(*result.paired)) {
+            return fmt::format(
+                "implausible verdict: workload {}: expected a ratio above 0 in its interval, found "
+                "{} in {} to {}",
+                result.workload, result.paired->ratio, result.paired->low, result.paired->high);
+        }
+        if (result.timing) ++times;
+    }
+    if (timed && evaluation.status == EvaluationStatus::ok && times != workloads.size()) {
+        return fmt::format("implausible verdict: expected times of {} workloads, found {}",
+                           workloads.size(), times);
+    }
+    return std::nullopt;
+}
+
 Evaluation evaluate_as_status(Evaluator& evaluator, EvaluationRequest request,
                               const std::string& prefix, std::stop_token stop) {
     request.id = request_id(request, prefix);
@@ -134,6 +179,16 @@ Evaluation evaluate_as_status(Evaluator& evaluator, EvaluationRequest request,
     if (evaluation.status == EvaluationStatus::cancelled && !stop.stop_requested()) {
         evaluation.status = EvaluationStatus::evaluator_failed;
         evaluation.message = "evaluation cancelled although no stop was requested";
+    }
+    // A command may leave out what it cannot run.
+    const bool timed = request.depth != EvaluationDepth::check && !request.command;
+    if (const auto why = implausible(evaluation, request.workloads, timed)) {
+        Evaluation refused;  // nothing of it is kept: none of it can be trusted
+        refused.id = request.id;
+        refused.device = evaluation.device;
+        refused.evaluator = evaluation.evaluator;
+        refused.message = *why;
+        return refused;
     }
     return evaluation;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -36,8 +37,16 @@ namespace kernelforge {
 /// over workloads); and no workload is slower by more than 2 % beyond doubt (upper end below 0.98).
 [[nodiscard]] bool passes_promotion(const Evaluation& promotion);
 
-/// Evaluates under the id that `request_id` gives. What is wrong with a worker or a device, and a
-/// cancellation that nobody asked for, is the status evaluator_failed. [device]
+/// Why a verdict cannot be true, in one sentence; nothing when it can. Workloads must be among the
+/// asked ones, each once; times finite and above 0; ratios of pairs likewise. `timed`: an ok
+/// verdict has a time of every asked workload.
+[[nodiscard]] std::optional<std::string> implausible(const Evaluation& evaluation,
+                                                     std::span<const std::size_t> workloads,
+                                                     bool timed);
+
+/// Evaluates under the id that `request_id` gives. What is wrong with a worker or a device, a
+/// cancellation that nobody asked for, and a verdict that is implausible is the status
+/// evaluator_failed. [device]
 /// @throws Error as `Evaluator::evaluate`, but not worker_failed, device_unavailable, io, cancelled
 [[nodiscard]] Evaluation evaluate_as_status(Evaluator& evaluator, EvaluationRequest request,
                                             const std::string& prefix, std::stop_token stop);

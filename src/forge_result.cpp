@@ -115,8 +115,8 @@ std::vector<WorkloadSummary> ForgeRun::summaries() const {
     const NodeRecord& record = leader->second.record;
     const Evaluation& timed = record.promotion ? *record.promotion : *record.evaluation;
     for (const WorkloadResult& result : timed.workloads) {
-        if (!result.timing) continue;
-        WorkloadSummary& summary = all.at(result.workload);
+        if (!result.timing || result.workload >= all.size()) continue;
+        WorkloadSummary& summary = all[result.workload];
         summary.best_s = result.timing->median_s;
         summary.speedup = baseline_times_.at(result.workload) / *summary.best_s;
         if (summary.bound_s && *summary.bound_s > 0.0)

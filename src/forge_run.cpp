@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <string_view>
 
 // The loop: what is asked, in which order things are judged and told, and when it ends.
 
@@ -15,6 +17,18 @@ using Stage = Attempt::Stage;
 constexpr std::size_t max_kept_lessons = 6;
 /// A model that never brings a candidate must not be asked for ever.
 constexpr int max_fruitless = 20;
+
+/// Of two numbers that are at least 0; the largest finite one where they exceed it.
+template <class T>
+T saturating_sum(T a, T b) {
+    constexpr T largest = std::numeric_limits<T>::max();
+    return a > largest - b ? largest : std::min(a + b, largest);
+}
+
+/// "1 completion", "3 completions".
+std::string counted(std::size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 bool is_active(Stage stage) {
     return stage == Stage::wants_reply || stage == Stage::requesting ||
@@ -105,7 +119,10 @@ ForgeResult ForgeRun::run(std::stop_token stop) {
     }
     const ForgeResult outcome = result();
     write_run_file(&outcome);
-    emit(ForgeEvent::Kind::stopped, nullptr, outcome.message);
+    // One event says the last word: a run that waits will go on, any other has stopped.
+    const bool waits = outcome.stop_reason == StopReason::waiting_for_completions ||
+                       outcome.stop_reason == StopReason::waiting_for_evaluations;
+    emit(waits ? ForgeEvent::Kind::waiting : ForgeEvent::Kind::stopped, nullptr, outcome.message);
     archive_.reset();
     return outcome;
 }
@@ -222,7 +239,8 @@ std::optional<std::pair<StopReason, std::string>> ForgeRun::reason_not_to_ask() 
 /// Which part of the budget that model calls use is used up.
 std::optional<std::string> ForgeRun::spent() const {
     const Budget& budget = options_.budget;
-    const std::int64_t tokens = usage_.input_tokens.value_or(0) + usage_.output_tokens.value_or(0);
+    const std::int64_t tokens =
+        saturating_sum(usage_.input_tokens.value_or(0), usage_.output_tokens.value_or(0));
     if (budget.tokens && tokens >= *budget.tokens) {
         return fmt::format("{} of {} tokens are used", tokens, *budget.tokens);
     }
@@ -366,22 +384,28 @@ void ForgeRun::end(StopReason reason, std::string message) {
 /// Nothing moves and no job runs: something outside must happen first.
 void ForgeRun::end_waiting() {
     const auto count = [&](Stage stage) {
-        return std::count_if(attempts_.begin(), attempts_.end(),
-                             [&](const auto& attempt) { return attempt->stage == stage; });
+        return static_cast<std::size_t>(
+            std::count_if(attempts_.begin(), attempts_.end(),
+                          [&](const auto& attempt) { return attempt->stage == stage; }));
     };
     const auto completions = count(Stage::waiting_reply);
     const auto evaluations = count(Stage::waiting_evaluation);
     if (completions > 0) {
         end(StopReason::waiting_for_completions,
-            fmt::format("waiting for {} completions", completions));
+            fmt::format("waiting for {}; answer {}, then run again",
+                        counted(completions, "completion"), completions == 1 ? "it" : "them"));
     } else if (evaluations > 0) {
-        end(StopReason::waiting_for_evaluations,
-            fmt::format("waiting for {} evaluations", evaluations));
+        end_waiting_for_evaluations(evaluations);
     } else {
         end(StopReason::budget,
             spent().value_or(fmt::format("{} evaluations are used", evaluations_)));
     }
-    if (completions + evaluations > 0) emit(ForgeEvent::Kind::waiting, nullptr, ended_->second);
+}
+
+void ForgeRun::end_waiting_for_evaluations(std::size_t count) {
+    end(StopReason::waiting_for_evaluations,
+        fmt::format("waiting for {}; run again once a worker has served {}",
+                    counted(count, "evaluation"), count == 1 ? "it" : "them"));
 }
 
 /// Jobs that were under way when the run ended may still have brought a completion.
@@ -434,8 +458,9 @@ void ForgeRun::emit(ForgeEvent::Kind kind, const Attempt* attempt, std::string m
 }
 
 void ForgeRun::count_usage(const Usage& usage) {
+    // What cannot be a count counts as not said: it must not give back what was spent.
     const auto add = [](auto& sum, const auto& more) {
-        if (more) sum = sum.value_or(0) + *more;
+        if (more && *more >= 0) sum = saturating_sum(sum.value_or(0), *more);
     };
     add(usage_.input_tokens, usage.input_tokens);
     add(usage_.cached_input_tokens, usage.cached_input_tokens);

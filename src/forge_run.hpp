@@ -85,6 +85,7 @@ class ForgeRun {
     void choose_device();
     void prepare_reference();
     void measure_baselines();
+    void check_archived(const NodeRecord& record, const std::string& title) const;
     [[nodiscard]] bool measure_baseline(std::size_t index);
     [[nodiscard]] std::optional<NodeRecord> archived_baseline(const std::string& name) const;
     [[nodiscard]] NodeRecord evaluate_baseline(const BaselineSpec& spec);
@@ -105,6 +106,7 @@ class ForgeRun {
     void finish(const Attempt& attempt);
     void save_late_replies();
     void end_waiting();
+    void end_waiting_for_evaluations(std::size_t count);
     void unblock();
     void end(StopReason reason, std::string message);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/json_text.hpp"
 #include "base/sha256.hpp"
@@ -27,6 +28,16 @@ Json header_of(const Task& task, const std::string& task_hash, const DeviceInfo&
     // With generations the number of threads decides nothing.
     header["max_in_flight"] = options.generations > 0 ? 0 : options.max_in_flight;
     return header;
+}
+
+/// The file that a trusted source was read from, as seen from the task's folder: an archive holds
+/// what a compiler says of it, and no absolute path. `fallback` names one that was built in memory.
+std::string file_of(const Task& task, const std::string& path, const std::string& fallback) {
+    if (path.empty()) return fallback;
+    if (task.folder.empty()) return path;
+    const std::filesystem::path inside =
+        std::filesystem::path(path).lexically_relative(task.folder);
+    return inside.empty() || *inside.begin() == ".." ? path : inside.string();
 }
 
 /// Baselines have no expansion; this is how their records name them.
@@ -97,24 +108,43 @@ void ForgeRun::choose_device() {
         if (!options_.arch.empty()) device_.arch = options_.arch;
         return;
     }
-    throw Error(ErrorCode::device_unavailable,
-                fmt::format("no usable GPU: the evaluator has no device {}; run where there is one, or "
-                            "let evaluator \"folder\" carry the jobs to one",
-                            options_.device));
+    throw Error(
+        ErrorCode::device_unavailable,
+        fmt::format("no usable GPU: the evaluator has no device {}; run where there is one, or "
+                    "let evaluator \"folder\" carry the jobs to one",
+                    options_.device));
+}
+
+/// An archive may be older than a rule, or damaged: what it says of times is not believed unseen.
+void ForgeRun::check_archived(const NodeRecord& record, const std::string& title) const {
+    const auto refuse = [&](const std::string& why) {
+        throw Error(ErrorCode::parse,
+                    fmt::format("run folder {}: {}: {}", options_.run_folder, title, why));
+    };
+    // A baseline without a source is a command.
+    const bool whole = record.expansion || record.candidate;
+    if (!record.expansion && record.status == EvaluationStatus::ok && !record.evaluation) {
+        refuse("expected an evaluation, found none");
+    }
+    for (const auto* evaluation : {&record.evaluation, &record.promotion}) {
+        if (!*evaluation) continue;
+        if (const auto why = implausible(**evaluation, workloads_, whole)) refuse(*why);
+    }
 }
 
 // ---- reference and baselines ----
 
 void ForgeRun::prepare_reference() {
     if (task_->reference_cuda.empty()) {
-        throw Error(
-            ErrorCode::unsupported,
-            fmt::format("task {}: expected a reference_cuda; running the PyTorch reference is not "
-                        "supported yet",
-                        task_->definition.name));
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("task {}: definition.json needs \"kernelforge\": "
+                                "{{\"reference_cuda\": ...}}; running the PyTorch reference is not "
+                                "supported yet",
+                                task_->definition.name));
     }
     Built built = build_candidate(*parts_.compiler, *task_, {task_->reference_cuda, {}},
-                                  "reference.cu", workloads_, device_, build_limits(), stop_);
+                                  file_of(*task_, task_->reference_cuda_path, "reference.cu"),
+                                  workloads_, device_, build_limits(), stop_);
     if (built.status == EvaluationStatus::cancelled) {
         return end(StopReason::stopped, "a stop was requested");
     }
@@ -144,8 +174,7 @@ void ForgeRun::measure_baselines() {
         if (!measure_baseline(i)) ++pending;
     }
     if (ended_ || pending == 0) return;
-    end(StopReason::waiting_for_evaluations, fmt::format("waiting for {} evaluations", pending));
-    emit(ForgeEvent::Kind::waiting, nullptr, ended_->second);
+    end_waiting_for_evaluations(pending);
 }
 
 /// False: its evaluation is pending.
@@ -181,7 +210,9 @@ bool ForgeRun::measure_baseline(std::size_t index) {
 std::optional<NodeRecord> ForgeRun::archived_baseline(const std::string& name) const {
     for (const ArchiveRecord& record : archive_->contents().records) {
         const auto* node = std::get_if<NodeRecord>(&record);
-        if (node != nullptr && !node->expansion && node->plan == baseline_title(name)) return *node;
+        if (node == nullptr || node->expansion || node->plan != baseline_title(name)) continue;
+        check_archived(*node, fmt::format("baseline {}", name));
+        return *node;
     }
     return std::nullopt;
 }
@@ -197,8 +228,9 @@ NodeRecord ForgeRun::evaluate_baseline(const BaselineSpec& spec) {
     } else if (spec.kind == BaselineSpec::Kind::cuda) {
         record.candidate = Candidate{spec.source, {}};
         record.id = node_id(*record.candidate);
-        built = build_candidate(*parts_.compiler, *task_, *record.candidate, spec.name + ".cu",
-                                workloads_, device_, build_limits(), stop_);
+        built = build_candidate(*parts_.compiler, *task_, *record.candidate,
+                                file_of(*task_, spec.source_path, spec.name + ".cu"), workloads_,
+                                device_, build_limits(), stop_);
         if (!built.compiled.builds.empty()) {
             const CompileResult* failed = failed_build(built.compiled);
             record.compile = summarise(failed != nullptr ? *failed : built.compiled.builds.front());

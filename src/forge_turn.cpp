@@ -98,6 +98,7 @@ bool ForgeRun::request(Attempt& attempt) {
             attempt.reply = archived->content;
             count_usage(archived->usage);
         }
+        check_archived(node->second, fmt::format("expansion {}", key.expansion));
         attempt.record = node->second;
         attempt.replayed = true;
         attempt.stage = Stage::ready;

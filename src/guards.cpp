@@ -254,7 +254,10 @@ std::optional<Refusal> guard_literal(const Piece& piece, const Policy& policy) {
     for_each_word(piece.text, "%", [&](std::string_view word, std::size_t at) {
         if (refusal) return;
         const std::string_view why =
-            word == "call" ? "calls in assembly hide what is called" : forbidden_assembly(word);
+            word == "call" ? "calls in assembly hide what is called"
+            : word == "entry" || word == "func" || word == "visible" || word == "extern"
+                ? "assembly must not begin another function"
+                : forbidden_assembly(word);
         if (!why.empty()) {
             refusal = forbidden(word, why, line_at(piece, at));
         } else if (policy.vector_fp32_only && is_matrix_word(word)) {

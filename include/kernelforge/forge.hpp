@@ -43,9 +43,9 @@ struct ForgeOptions {
     Feedback feedback = Feedback::findings;
     std::string guide;              ///< a text that every prompt carries: a user's playbook
     std::size_t max_in_flight = 1;  ///< model calls and compilations at once, ≥ 1
-    /// 0: a strategy's expansions are worked on as they come. n > 0: rounds of n, whose completions
-    /// are all asked for before any is used and whose evaluations are all queued before any is
-    /// used.
+    /// 0: a strategy's expansions are judged in the order in which they were asked for. n > 0:
+    /// rounds of n, whose completions are all asked for before any is used and whose evaluations
+    /// are all queued before any is used.
     std::size_t generations = 0;
     std::size_t max_rounds = 0;   ///< with generations: rounds at most; 0: no limit
     int max_repairs = 2;          ///< turns after the first, for compile errors and wrong results

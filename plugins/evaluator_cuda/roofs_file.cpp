@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "base/files.hpp"
 #include "base/json_text.hpp"
@@ -42,7 +43,9 @@ std::string roofs_path(const std::string& cache_folder, const DeviceInfo& device
 }
 
 std::optional<Roofs> read_roofs(const std::string& path) {
-    if (!std::filesystem::exists(path)) return std::nullopt;
+    // A name that leads nowhere, such as a loop of links, holds no roofs either.
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return std::nullopt;
     const JsonDocument document(read_file(path, 64 * 1024), path);
     const JsonNode root = document.root();
     root.only_members({"version", "device", "uuid", "driver_version", "measured", "roofs"});

@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "base/json_text.hpp"
-#include "wire/codec.hpp"
+#include "evaluator_folder/check_result.hpp"
+#include "evaluator_folder/device_text.hpp"
 
 namespace kernelforge::folder {
 namespace {
@@ -17,20 +18,6 @@ using Clock = std::chrono::steady_clock;
 /// The folder may be mounted from elsewhere, so it is not asked more often than this.
 constexpr std::chrono::milliseconds poll_interval{200};
 constexpr double longest_wait_s = 30.0 * 24 * 3600;
-
-/// Members that are given, over the defaults of `DeviceInfo`.
-DeviceInfo parse_device(const JsonNode& node) {
-    Json merged = wire::encode(DeviceInfo{});
-    node.for_each_member([&](const std::string& key, const JsonNode& member) {
-        if (!merged.contains(key)) {
-            member.fail(ErrorCode::parse,
-                        "unknown member \"" + key + "\", expected one of DeviceInfo's");
-        }
-        merged[key] = member.json();
-    });
-    const JsonDocument document(dump_json(merged), "options of evaluator folder, device");
-    return wire::decode<DeviceInfo>(document.root());
-}
 
 }  // namespace
 
@@ -46,7 +33,7 @@ FolderOptions parse_options(std::string_view json) {
         root.at("wait_seconds").expected("seconds from 0 to 2592000");
     }
     options.wait = std::chrono::duration<double>(wait_s);
-    if (const auto device = root.find("device")) options.device = parse_device(*device);
+    if (const auto device = root.find("device")) options.device = read_assumed_device(*device);
     return options;
 }
 
@@ -109,6 +96,7 @@ Evaluation FolderEvaluator::evaluate(const EvaluationRequest& request, std::stop
         evaluation.message = stopped ? "stopped while waiting for a result" : queued(job);
     } else if (const auto* found = std::get_if<Evaluation>(&*result)) {
         evaluation = *found;
+        check_result(evaluation, request, folder_.result_file(job.id).string());
     } else if (const auto* failure = std::get_if<std::string>(&*result)) {
         evaluation.message = *failure;  // the default status is evaluator_failed
     } else {

@@ -28,7 +28,7 @@ class FolderEvaluator final : public Evaluator {
     /// @throws Error not_found while no worker has visited and no device is assumed
     [[nodiscard]] std::vector<DeviceInfo> devices() override;
     /// `pending` while there is no result. @throws Error io, parse and unsupported (a result that
-    /// is damaged or of another version)
+    /// is damaged, of another version, or cannot be the answer to this request)
     [[nodiscard]] Evaluation evaluate(const EvaluationRequest& request,
                                       std::stop_token stop) override;
     /// While there is no result: one missing datum "profile", "queued; ask again …".

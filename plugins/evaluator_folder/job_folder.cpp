@@ -8,6 +8,7 @@
 #include "base/files.hpp"
 #include "base/json_text.hpp"
 #include "base/sha256.hpp"
+#include "evaluator_folder/device_text.hpp"
 #include "evaluator_folder/format.hpp"
 #include "wire/codec.hpp"
 
@@ -105,7 +106,7 @@ std::optional<std::vector<DeviceInfo>> JobFolder::devices() const {
     const JsonNode list_node = root.at("devices");
     std::vector<DeviceInfo> devices;
     for (std::size_t i = 0; i < list_node.array_size(); ++i) {
-        devices.push_back(wire::decode<DeviceInfo>(list_node.at(i)));
+        devices.push_back(read_device(list_node.at(i)));
     }
     return devices;
 }
@@ -162,17 +163,17 @@ Job JobFolder::read_job(const std::string& id, const std::vector<DeviceInfo>& de
 }
 
 bool JobFolder::has_result(const std::string& id) const {
-    return is_there(path_ / "results" / (id + ".json"));
+    return is_there(result_file(id));
 }
 
 std::optional<Result> JobFolder::read_result(const std::string& id) const {
     if (!has_result(id)) return std::nullopt;
-    const fs::path file = path_ / "results" / (id + ".json");
+    const fs::path file = result_file(id);
     return decode_result(read_file(file, max_file_bytes), file.string(), id);
 }
 
 void JobFolder::write_result(const std::string& id, const Result& result) const {
-    write_file_atomically(path_ / "results" / (id + ".json"), encode_result(id, result));
+    write_file_atomically(result_file(id), encode_result(id, result));
 }
 
 }  // namespace kernelforge::folder

@@ -41,6 +41,9 @@ class JobFolder {
     /// @throws Error parse, unsupported; not_found when a part is missing or damaged
     [[nodiscard]] Job read_job(const std::string& id, const std::vector<DeviceInfo>& devices) const;
 
+    [[nodiscard]] std::filesystem::path result_file(const std::string& id) const {
+        return path_ / "results" / (id + ".json");
+    }
     [[nodiscard]] bool has_result(const std::string& id) const;
     /// @throws Error parse, unsupported, io
     [[nodiscard]] std::optional<Result> read_result(const std::string& id) const;

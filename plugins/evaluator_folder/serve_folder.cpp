@@ -105,8 +105,8 @@ class Visit {
         devices_ = evaluator_.devices();
         if (devices_.empty()) {
             throw Error(ErrorCode::device_unavailable,
-                        "job folder " + folder_.path().string() +
-                            ": expected a device to do its jobs on, found none");
+                        "no usable GPU here: the worker of job folder " + folder_.path().string() +
+                            " needs one; kernelforge doctor says more");
         }
         folder_.write_devices(devices_);
         for (const DeviceInfo& device : devices_) {
@@ -166,8 +166,10 @@ class Visit {
         try {
             job = folder_.read_job(id, devices_);
         } catch (const Error& error) {
-            if (error.code() == ErrorCode::io) throw;
-            if (error.code() != ErrorCode::not_found) return std::string(error.what());
+            // A file that is missing or cannot be read may be repaired; the others can be done.
+            const bool repairable =
+                error.code() == ErrorCode::not_found || error.code() == ErrorCode::io;
+            if (!repairable) return std::string(error.what());
             skip(id, error.what());
             return std::nullopt;
         }

@@ -24,7 +24,7 @@ struct ServeOptions {
 struct ServeSummary {
     std::size_t evaluated = 0;  ///< jobs with a verdict or a profile, negative verdicts included
     std::size_t failed = 0;     ///< jobs whose result says why they could not be done
-    std::size_t skipped = 0;    ///< open jobs that were left: claimed elsewhere, or parts missing
+    std::size_t skipped = 0;    ///< open jobs that were left: claimed elsewhere, or unreadable
 };
 
 /// Does the jobs of a folder with `evaluator`: writes devices.json, then takes open jobs, oldest

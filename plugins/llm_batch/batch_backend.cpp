@@ -30,7 +30,7 @@ struct BatchOptions {
 };
 
 BatchOptions decode_options(std::string_view text) {
-    const JsonDocument document(std::string(text), "options");
+    const JsonDocument document(std::string(text), "llm batch options");
     const JsonNode node = document.root();
     node.only_members({"folder", "model", "max_tokens_field", "temperature", "extra", "prices"});
     const JsonNode folder = node.at("folder");

@@ -26,7 +26,7 @@ struct CommandOptions {
 };
 
 CommandOptions decode_options(std::string_view text) {
-    const JsonDocument document(std::string(text), "options");
+    const JsonDocument document(std::string(text), "llm command options");
     const JsonNode node = document.root();
     node.only_members({"argv", "format", "timeout_seconds", "working_folder"});
     CommandOptions options;
@@ -70,7 +70,9 @@ std::string encode_request(const ChatRequest& request) {
 std::string last_line(std::string text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
     const std::size_t newline = text.rfind('\n');
-    return chat::one_line(newline == std::string::npos ? text : text.substr(newline + 1));
+    constexpr std::size_t longest_line_bytes = 300;
+    return chat::one_line(newline == std::string::npos ? text : text.substr(newline + 1),
+                          longest_line_bytes);
 }
 
 class CommandBackend final : public LlmBackend {
@@ -91,7 +93,8 @@ class CommandBackend final : public LlmBackend {
                                   .channel = false,
                                   .input = options_.format == Format::json
                                                ? encode_request(request)
-                                               : chat::transcript(request)};
+                                               : chat::transcript(request),
+                                  .end_at_output_limit = true};
         const SubprocessResult result =
             run_subprocess(std::move(process), options_.time_limit, stop);
         check(result);
@@ -110,6 +113,10 @@ class CommandBackend final : public LlmBackend {
 
     void check(const SubprocessResult& result) const {
         if (result.stopped) throw Error(ErrorCode::cancelled, name() + ": stopped");
+        // Before the status: the command was killed for it.
+        if (result.output.size() >= max_reply_bytes) {
+            fail("expected less than 32 MiB on stdout, found more");
+        }
         if (result.timed_out) {
             fail("expected an answer within " + std::to_string(options_.time_limit.count()) +
                  " ms, found none");
@@ -117,9 +124,6 @@ class CommandBackend final : public LlmBackend {
         if (!result.status.ok()) {
             const std::string line = last_line(result.error_output);
             fail(result.status.describe() + (line.empty() ? "" : ": " + line));
-        }
-        if (result.output.size() >= max_reply_bytes) {
-            fail("expected less than 32 MiB on stdout, found more");
         }
         if (result.output.find_first_not_of(" \t\r\n") == std::string::npos) {
             const std::string line = last_line(result.error_output);

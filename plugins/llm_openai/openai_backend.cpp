@@ -15,6 +15,7 @@
 #include "chat_format.hpp"
 #include "chat_json.hpp"
 #include "http_client.hpp"
+#include "secrets.hpp"
 
 namespace kernelforge {
 namespace {
@@ -23,8 +24,6 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds longest_backoff{60.0};
-/// A shorter value is hardly a secret, and replacing it would garble messages.
-constexpr std::size_t least_secret_bytes = 8;
 
 struct OpenAiOptions {
     chat::BodyOptions body;
@@ -83,16 +82,22 @@ void decode_headers(const JsonNode& options, OpenAiOptions& result) {
     const auto node = options.find("headers");
     if (!node) return;
     node->for_each_member([&](const std::string& name, const JsonNode& value) {
-        const std::string text = value.as_string();
         if (name.empty() || has_control(name) || name.find_first_of(" :;") != std::string::npos) {
             value.fail(ErrorCode::parse,
                        "expected the name of a header, found \"" + chat::one_line(name, 60) + "\"");
         }
+        const std::string text = value.json().is_string() ? value.as_string() : std::string();
         if (text.empty() || has_control(text)) {
             value.fail(ErrorCode::parse, "expected one line of text as value of header " + name);
         }
         result.http.headers.push_back(name + ": " + text);
         result.private_texts.push_back(text);
+        // A server that complains about a token quotes it without the scheme.
+        for (const std::string_view scheme : {"Bearer ", "Basic "}) {
+            if (text.starts_with(scheme)) {
+                result.private_texts.push_back(text.substr(scheme.size()));
+            }
+        }
     });
 }
 
@@ -107,7 +112,7 @@ void decode_proxy(const JsonNode& options, OpenAiOptions& result) {
 }
 
 OpenAiOptions decode_options(std::string_view text) {
-    const JsonDocument document(std::string(text), "options");
+    const JsonDocument document(std::string(text), "llm openai options");
     const JsonNode node = document.root();
     node.only_members({"base_url", "model", "api_key_name", "max_retries", "timeout_seconds",
                        "connect_timeout_seconds", "total_timeout_seconds", "backoff_seconds",
@@ -144,16 +149,8 @@ bool wait(Seconds time, const std::stop_token& stop) {
     return stop.stop_requested();
 }
 
-void replace_all(std::string& text, const std::string& secret) {
-    if (secret.size() < least_secret_bytes) return;
-    for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-        text.replace(at, secret.size(), "[secret]");
-        at += 8;
-    }
-}
-
 /// The title of an HTML page, for a person; empty when this is not one.
-std::optional<std::string> html_title(const HttpResponse& response) {
+std::optional<std::string> html_title(const HttpResponse& response, const chat::Secrets& secrets) {
     const std::size_t start = response.body.find_first_not_of(" \t\r\n");
     const char first = start == std::string::npos ? ' ' : response.body[start];
     const bool declared = response.content_type.find("text/html") != std::string::npos;
@@ -167,7 +164,7 @@ std::optional<std::string> html_title(const HttpResponse& response) {
     const std::size_t open = head.find("<title>");
     const std::size_t close = head.find("</title>");
     if (open == std::string::npos || close == std::string::npos || close < open) return "";
-    return chat::one_line(response.body.substr(open + 7, close - open - 7), 100);
+    return chat::one_line(secrets.redact(response.body.substr(open + 7, close - open - 7)), 100);
 }
 
 std::string html_sentence(const std::string& title) {
@@ -188,7 +185,7 @@ std::string redirect_target(const std::string& location) {
     return chat::one_line(location.substr(0, location.find_first_of("?#")), 200);
 }
 
-Failure refused_request(const HttpResponse& response) {
+Failure refused_request(const HttpResponse& response, const chat::Secrets& secrets) {
     Failure failure{.sentence = "HTTP " + std::to_string(response.status)};
     const long status = response.status;
     if (status >= 300 && status < 400) {
@@ -198,13 +195,13 @@ Failure refused_request(const HttpResponse& response) {
     }
     failure.worth_retrying = status == 408 || status == 409 || status == 429 || status >= 500;
     if (response.retry_after) failure.wait = *response.retry_after;
-    if (const auto title = html_title(response)) {
+    if (const auto title = html_title(response, secrets)) {
         failure.sentence += " with " + html_sentence(*title);
         return failure;
     }
     std::optional<chat::ServerError> error;
     try {
-        const JsonDocument document(response.body, "answer");
+        const JsonDocument document = secrets.parse(response.body, "answer");
         error = chat::server_error(document.root());
     } catch (const Error&) {
         // Not JSON: the text itself is what there is to say, below.
@@ -227,16 +224,18 @@ class OpenAiBackend final : public LlmBackend {
         chat::check_request(request, stop, "openai");
         const auto start = Clock::now();
         const std::string key = api_key();
-        std::vector<std::string> secrets = options_.private_texts;
-        secrets.push_back(key);
+        std::vector<std::string> private_texts = options_.private_texts;
+        private_texts.push_back(key);
+        const chat::Secrets secrets(std::move(private_texts));
         HttpOptions http = options_.http;
         if (!key.empty()) http.headers.push_back("Authorization: Bearer " + key);
         HttpClient client(std::move(http));
         const std::string body = dump_json(chat::encode_body(request, options_.body));
         for (std::size_t attempt = 1;; ++attempt) {
             Failure failure;
-            auto reply = ask(client, body, start, key, stop, failure);
+            auto reply = ask(client, body, start, secrets, stop, failure);
             if (reply) {
+                secrets.redact(*reply);
                 reply->time = Clock::now() - start;
                 return *std::move(reply);
             }
@@ -267,15 +266,14 @@ class OpenAiBackend final : public LlmBackend {
 
     /// One attempt. Nothing, and `failure` filled in, when it brought no completion.
     std::optional<ChatReply> ask(HttpClient& client, const std::string& body,
-                                 Clock::time_point start, const std::string& key,
+                                 Clock::time_point start, const chat::Secrets& secrets,
                                  const std::stop_token& stop, Failure& failure) const {
         const Seconds left = options_.total_timeout - (Clock::now() - start);
         const auto limit = std::chrono::ceil<std::chrono::milliseconds>(
             std::clamp(left, Seconds(0.001), options_.timeout));
         HttpResponse response = client.post(body, limit, stop);
-        // A server that quotes the key: before anything is parsed, because messages cut what they
-        // quote.
-        replace_all(response.body, key);
+        // Before messages cut out of it what they quote.
+        response.location = secrets.redact(std::move(response.location));
         switch (response.outcome) {
             case HttpResponse::Outcome::stopped:
                 throw_stopped();
@@ -289,14 +287,15 @@ class OpenAiBackend final : public LlmBackend {
                 break;
         }
         if (response.status < 200 || response.status >= 300) {
-            failure = refused_request(response);
+            failure = refused_request(response, secrets);
             return std::nullopt;
         }
-        return read(response, failure);
+        return read(response, secrets, failure);
     }
 
-    std::optional<ChatReply> read(const HttpResponse& response, Failure& failure) const {
-        if (const auto title = html_title(response)) {
+    std::optional<ChatReply> read(const HttpResponse& response, const chat::Secrets& secrets,
+                                  Failure& failure) const {
+        if (const auto title = html_title(response, secrets)) {
             failure.sentence =
                 "expected JSON, found " + html_sentence(*title) + "; base_url may be wrong";
             return std::nullopt;
@@ -308,7 +307,7 @@ class OpenAiBackend final : public LlmBackend {
             return std::nullopt;
         }
         try {
-            const JsonDocument document(response.body, "answer");
+            const JsonDocument document = secrets.parse(response.body, "answer");
             return chat::decode_completion(document.root(), options_.prices);
         } catch (const Error& error) {
             failure.sentence = error.what();
@@ -318,7 +317,7 @@ class OpenAiBackend final : public LlmBackend {
 
     /// Waits for the next attempt. @throws Error when there is to be none
     void back_off(const Failure& failure, std::size_t attempt, Clock::time_point start,
-                  const std::vector<std::string>& secrets, const std::stop_token& stop) {
+                  const chat::Secrets& secrets, const std::stop_token& stop) {
         const std::string sentence = harmless(failure.sentence, secrets);
         if (!failure.worth_retrying) fail(sentence);
         const std::string gave_up =
@@ -354,10 +353,9 @@ class OpenAiBackend final : public LlmBackend {
         return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
     }
 
-    static std::string harmless(std::string text, const std::vector<std::string>& secrets) {
-        for (const std::string& secret : secrets) replace_all(text, secret);
+    static std::string harmless(const std::string& text, const chat::Secrets& secrets) {
         constexpr std::size_t longest_message_bytes = 300;
-        return chat::one_line(text, longest_message_bytes);
+        return chat::one_line(secrets.redact(text), longest_message_bytes);
     }
 
     [[noreturn]] void fail(const std::string& sentence) const {

@@ -59,7 +59,7 @@ class ReplayBackend final : public LlmBackend {
 
 std::unique_ptr<LlmBackend> make_replay_backend(std::string_view options,
                                                 const PluginContext& context) {
-    const JsonDocument document(std::string(options), "options");
+    const JsonDocument document(std::string(options), "llm replay options");
     const JsonNode node = document.root();
     node.only_members({"file", "check_prompts"});
     return std::make_unique<ReplayBackend>(node.at("file").as_string(),

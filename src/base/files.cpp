@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
@@ -59,8 +58,14 @@ void sync_folder(const std::filesystem::path& folder) {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) {
-    const Descriptor handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // Not blocking: a pipe that nobody writes to must not stop the program.
+    const Descriptor handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (handle.get() < 0) fail("open", path, errno);
+    struct stat facts {};
+    if (::fstat(handle.get(), &facts) != 0) fail("read", path, errno);
+    if (!S_ISREG(facts.st_mode)) {
+        throw Error(ErrorCode::io, "cannot read " + path.string() + ": expected a regular file");
+    }
     std::string bytes;
     char buffer[65536];
     for (;;) {
@@ -79,14 +84,13 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) 
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
-    static std::atomic<unsigned> counter{0};
-    std::filesystem::path temporary = path;
-    temporary += ".tmp" + std::to_string(::getpid()) + "_" + std::to_string(counter++);
+    // A random name: one that a killed process left behind must not stand in the way for ever.
+    std::string temporary = path.string() + ".tmpXXXXXX";
     int cause = 0;
     {
-        const Descriptor handle(
-            ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-        if (handle.get() < 0) fail("create", temporary, errno);
+        const Descriptor handle(::mkostemp(temporary.data(), O_CLOEXEC));
+        if (handle.get() < 0) fail("create", path.string() + ".tmp", errno);
+        ::fchmod(handle.get(), 0644);
         cause = write_all(handle.get(), bytes);
         if (cause == 0 && ::fsync(handle.get()) != 0) cause = errno;
     }
@@ -162,7 +166,10 @@ void AppendFile::append(std::string_view line) {
 }
 
 TemporaryFolder::TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kernelforge-XXXXXX").string();
+    std::error_code error;
+    const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+    if (error) throw Error(ErrorCode::io, "no folder for temporary files: " + error.message());
+    std::string name = (parent / "kernelforge-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) fail("create folder", name, errno);
     path_ = name;
 }

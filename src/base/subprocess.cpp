@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,11 +35,20 @@ void close_if_open(int& descriptor) {
     if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
 }
 
+bool is_file(const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 /// Looked up before the fork, because the child may only call async-signal-safe functions.
 std::string find_program(const std::string& name) {
     if (name.find('/') != std::string::npos) {
         if (::access(name.c_str(), X_OK) != 0) {
             throw Error(ErrorCode::not_found, "cannot start " + name + ": " + cause_text(errno));
+        }
+        if (!is_file(name)) {
+            throw Error(ErrorCode::not_found,
+                        "cannot start " + name + ": expected a program, found no regular file");
         }
         return name;
     }
@@ -47,7 +57,7 @@ std::string find_program(const std::string& name) {
     while (!rest.empty()) {
         const std::size_t colon = rest.find(':');
         const std::string candidate = std::string(rest.substr(0, colon)) + "/" + name;
-        if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+        if (::access(candidate.c_str(), X_OK) == 0 && is_file(candidate)) return candidate;
         if (colon == std::string_view::npos) break;
         rest.remove_prefix(colon + 1);
     }
@@ -100,15 +110,20 @@ struct Subprocess::Streams {
     std::string error_output;
     std::jthread thread;
 
-    /// Owns the three descriptors (-1: none). Ends when both outputs are closed, or on a stop.
+    /// Owns the three descriptors (-1: none). Ends when both outputs are closed, or on a stop, or
+    /// when stdout reaches its limit; then it kills `group` (0: goes on and drops the rest).
     void pump(std::stop_token stop, int out, int err, int in, std::string input,
-              std::size_t max_bytes) {
+              std::size_t max_bytes, pid_t group) {
         std::size_t written = 0;
         while ((out >= 0 || err >= 0 || in >= 0) && !stop.stop_requested()) {
             std::array<pollfd, 3> polls = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0},
                                            pollfd{in, POLLOUT, 0}};
             if (::poll(polls.data(), polls.size(), 50) < 0 && errno != EINTR) break;
             if (polls[0].revents != 0) take(out, output, max_bytes);
+            if (group > 0 && output.size() >= max_bytes) {
+                ::kill(-group, SIGKILL);
+                break;
+            }
             if (polls[1].revents != 0) take(err, error_output, max_bytes);
             if (polls[2].revents != 0) {
                 const ssize_t n = ::send(in, input.data() + written, input.size() - written,
@@ -121,7 +136,7 @@ struct Subprocess::Streams {
         // What is in the pipes now still counts; what comes later does not.
         for (int* descriptor : {&out, &err}) {
             std::string& text = descriptor == &out ? output : error_output;
-            while (*descriptor >= 0) {
+            while (*descriptor >= 0 && text.size() < max_bytes) {
                 pollfd poll_one{*descriptor, POLLIN, 0};
                 if (::poll(&poll_one, 1, 0) <= 0) break;
                 take(*descriptor, text, max_bytes);
@@ -237,11 +252,12 @@ Subprocess::Subprocess(SubprocessOptions options) : streams_(nullptr) {
     pid_ = child;
     channel_ = socket[0];
     streams_ = new Streams;
-    streams_->thread = std::jthread([streams = streams_, out = out[0], err = err[0], in = in[0],
-                                     input = options.input.value_or(""),
-                                     limit = options.max_output_bytes](std::stop_token stop) {
-        streams->pump(stop, out, err, in, input, limit);
-    });
+    streams_->thread =
+        std::jthread([streams = streams_, out = out[0], err = err[0], in = in[0],
+                      input = options.input.value_or(""), limit = options.max_output_bytes,
+                      group = options.end_at_output_limit ? child : 0](std::stop_token stop) {
+            streams->pump(stop, out, err, in, input, limit, group);
+        });
 }
 
 Subprocess::~Subprocess() {

@@ -22,6 +22,8 @@ struct SubprocessOptions {
         64 * 1024;                     ///< of stdout and of stderr; the rest is read and dropped
     bool channel = false;              ///< give the child one end of a socket as file descriptor 3
     std::optional<std::string> input;  ///< written to stdin, then closed; none: /dev/null
+    /// Kill the process and its group as soon as `max_output_bytes` of stdout have been read.
+    bool end_at_output_limit = false;
 };
 
 /// How a process ended.

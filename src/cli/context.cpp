@@ -84,6 +84,11 @@ PluginContext Context::plugin_context() const {
 }
 
 Choice parse_choice(const std::string& text) {
+    if (text.starts_with('{')) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            "expected NAME or NAME:{json} or NAME:@file, found options without a name: " + text);
+    }
     const std::size_t colon = text.find(':');
     if (colon == std::string::npos) return {text, "{}"};
     std::string options = text.substr(colon + 1);
@@ -99,6 +104,7 @@ std::stop_token stop_on_signal() {
         action.sa_flags = SA_RESTART;
         ::sigaction(SIGINT, &action, nullptr);
         ::sigaction(SIGTERM, &action, nullptr);
+        ::sigaction(SIGHUP, &action, nullptr);
         std::thread([] {
             char byte = 0;
             if (::read(signal_pipe[0], &byte, 1) == 1) {

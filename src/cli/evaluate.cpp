@@ -46,18 +46,6 @@ std::string table_of(const Subject& subject, const Evaluation& evaluation, bool 
     return format_table(rows);
 }
 
-int exit_code_of(EvaluationStatus status) {
-    switch (status) {
-        case EvaluationStatus::ok:
-            return exit_done;
-        case EvaluationStatus::evaluator_failed:
-        case EvaluationStatus::pending:
-            return exit_environment;
-        default:
-            return exit_negative;
-    }
-}
-
 /// A candidate that did not get as far as a device.
 int report_unbuilt(const Context& context, const Subject& subject, std::size_t index) {
     const Built& built = subject.candidates[index];
@@ -111,6 +99,10 @@ int report_without_device(const Context& context, const Subject& subject) {
 
 void print_evaluation(const Subject& subject, const Evaluation& evaluation, bool paired, int round,
                       int rounds) {
+    if (evaluation.status == EvaluationStatus::pending) {
+        std::printf("pending: %s\n", evaluation.message.c_str());
+        return;
+    }
     if (rounds > 1) std::printf("round %d of %d\n", round + 1, rounds);
     std::printf("%s", table_of(subject, evaluation, paired).c_str());
     std::printf("verdict: %s%s%s\n", std::string(to_string(evaluation.status)).c_str(),

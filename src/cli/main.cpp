@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -50,9 +53,32 @@ bool is_unknown_verb(int argc, char** argv) {
                         [&](const Verb& verb) { return std::string_view(verb.name) == argv[1]; });
 }
 
+/// Before the options are parsed, or when they cannot be.
+bool wants_json(int argc, char** argv) {
+    return std::any_of(argv, argv + argc,
+                       [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
+int fail(bool json, int code, std::string_view kind, const std::string& message) {
+    std::fprintf(stderr, "kernelforge: %s\n", message.c_str());
+    if (json) print_json({{"error", {{"code", kind}, {"message", message}}}});
+    return code;
+}
+
+/// Files that are opened later must not get the numbers of the standard streams: what is printed
+/// would end up in them.
+void open_standard_streams() {
+    int descriptor = 0;
+    do {
+        descriptor = ::open("/dev/null", O_RDWR);
+    } while (descriptor >= 0 && descriptor <= 2);
+    if (descriptor > 2) ::close(descriptor);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+    open_standard_streams();
     Context context;
     CLI::App app("KernelForge makes GPU kernels faster by search with language models",
                  "kernelforge");
@@ -72,32 +98,37 @@ int main(int argc, char** argv) {
         runs.emplace_back(sub, verb.add(*sub, context));
     }
     if (is_unknown_verb(argc, argv)) {
-        std::fprintf(stderr, "kernelforge: unknown verb \"%s\"; kernelforge --help lists them\n",
-                     argv[1]);
-        return exit_usage;
+        return fail(wants_json(argc, argv), exit_usage, "usage",
+                    std::string("unknown verb \"") + argv[1] + "\"; kernelforge --help lists them");
     }
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? exit_done : exit_usage;
+        if (error.get_exit_code() == 0) return app.exit(error);
+        return fail(
+            wants_json(argc, argv), exit_usage, "usage",
+            std::string(error.what()) + "; see kernelforge --help and kernelforge VERB --help");
     }
+    const auto failed = [&](int code, std::string_view kind, const std::string& message) {
+        return fail(context.json, code, kind, message);
+    };
+    int code = exit_usage;
     try {
         context.load_plugins();
         for (const auto& [sub, run] : runs) {
-            if (sub->parsed()) return run();
+            if (sub->parsed()) code = run();
         }
     } catch (const Error& error) {
-        std::fprintf(stderr, "kernelforge: %s\n", error.what());
-        if (context.json) {
-            print_json({{"error", {{"code", to_string(error.code())}, {"message", error.what()}}}});
-        }
-        return exit_code_of(error.code());
+        code = failed(exit_code_of(error.code()), to_string(error.code()), error.what());
     } catch (const std::bad_alloc&) {
-        std::fputs("kernelforge: out of memory\n", stderr);
-        return exit_environment;
+        code = failed(exit_environment, "out_of_memory", "out of memory");
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "kernelforge: internal error, %s\n", error.what());
-        return exit_environment;
+        code = failed(exit_environment, "internal", std::string("internal error, ") + error.what());
     }
-    return exit_usage;
+    // A result that did not arrive is not done.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+        std::fputs("kernelforge: the result could not be written to stdout\n", stderr);
+        if (code == exit_done) code = exit_environment;
+    }
+    return code;
 }

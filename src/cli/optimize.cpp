@@ -65,7 +65,9 @@ std::unique_ptr<LlmBackend> make_llm(Context& context, const OptimizeOptions& op
 }
 
 void show(const ForgeEvent& event) {
-    // Progress goes to stderr, so that stdout holds the result alone.
+    // Progress goes to stderr, so that stdout holds the result alone, which ends with the same
+    // sentence.
+    if (event.kind == ForgeEvent::Kind::waiting || event.kind == ForgeEvent::Kind::stopped) return;
     std::fprintf(stderr, "%s\n", event.message.c_str());
 }
 
@@ -171,7 +173,7 @@ int optimize(Context& context, OptimizeOptions& options) {
     if (context.json) {
         print_json(result_json(result));
     } else {
-        if (!result.workloads.empty()) std::printf("%s", result_table(task, result).c_str());
+        if (result.speedup) std::printf("%s", result_table(task, result).c_str());
         std::printf("%s: %s\n", std::string(to_string(result.stop_reason)).c_str(),
                     result.message.c_str());
         if (result.speedup)

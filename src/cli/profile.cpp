@@ -145,7 +145,7 @@ int profile(Context& context, const SubjectOptions& options) {
             stderr);
         return exit_environment;
     }
-    return evaluation->status == EvaluationStatus::ok ? exit_done : exit_negative;
+    return exit_code_of(evaluation->status);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
 #include <numeric>
 
 #include "base/files.hpp"
@@ -15,14 +16,18 @@
 namespace kernelforge::cli {
 namespace {
 
+bool is_integer(std::string_view text, std::int64_t& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return !text.empty() && error == std::errc() && end == text.data() + text.size();
+}
+
 Bindings parse_bindings(const std::vector<std::string>& texts) {
     Bindings bindings;
     for (const std::string& text : texts) {
         const std::size_t equals = text.find('=');
         std::int64_t value = 0;
-        const char* end = text.data() + text.size();
         if (equals == std::string::npos || equals == 0 ||
-            std::from_chars(text.data() + equals + 1, end, value).ptr != end) {
+            !is_integer(std::string_view(text).substr(equals + 1), value)) {
             throw Error(ErrorCode::invalid_argument,
                         fmt::format("--bind {}: expected NAME=INTEGER", text));
         }
@@ -36,6 +41,21 @@ EvaluationDepth parse_depth(const std::string& text) {
     if (text == to_string(EvaluationDepth::check)) return EvaluationDepth::check;
     if (text == to_string(EvaluationDepth::promotion)) return EvaluationDepth::promotion;
     return EvaluationDepth::screen;
+}
+
+/// A text without a plan may be a pasted host program; what it launches becomes the plan.
+void lift(std::string& source, const std::string& file, const Task& task) {
+    std::string why_not;
+    if (auto lifted = plan::lift_host_launcher(source, task.definition, why_not)) {
+        std::fprintf(stderr, "kernelforge: %s: launches of its host code are taken as the plan\n",
+                     file.c_str());
+        source = std::move(*lifted);
+    } else if (!why_not.empty()) {
+        std::fprintf(
+            stderr,
+            "kernelforge: %s: no //@launch line, and no plan could be made of host code: %s\n",
+            file.c_str(), why_not.c_str());
+    }
 }
 
 }  // namespace
@@ -105,8 +125,10 @@ Subject prepare(Context& context, const SubjectOptions& options, std::stop_token
     if (task.reference_cuda.empty()) {
         throw Error(
             ErrorCode::unsupported,
-            fmt::format("{}: the task has no reference_cuda, and this version has no other truth",
-                        options.task));
+            fmt::format(
+                "task {}: definition.json needs \"kernelforge\": {{\"reference_cuda\": ...}}; "
+                "running the PyTorch reference is not supported yet",
+                task.definition.name));
     }
     subject.reference =
         build_candidate(*subject.compiler, task, {task.reference_cuda, {}},
@@ -118,6 +140,7 @@ Subject prepare(Context& context, const SubjectOptions& options, std::stop_token
     }
     for (const std::string& file : options.candidates) {
         Candidate candidate{read_file(file, std::size_t{16} << 20), {}};
+        if (!plan::has_plan(candidate.source)) lift(candidate.source, file, task);
         if (subject.candidates.empty()) candidate.bindings = parse_bindings(options.bindings);
         subject.candidates.push_back(build_candidate(*subject.compiler, task, candidate, file,
                                                      subject.workloads, subject.device, {}, stop));
@@ -153,6 +176,18 @@ EvaluationRequest request_for(const Subject& subject, const SubjectOptions& opti
     request.id = sha256_hex(node_id(request.candidate.candidate).value + options.depth +
                             std::to_string(options.seed));
     return request;
+}
+
+int exit_code_of(EvaluationStatus status) {
+    switch (status) {
+        case EvaluationStatus::ok:
+            return exit_done;
+        case EvaluationStatus::evaluator_failed:
+        case EvaluationStatus::pending:
+            return exit_environment;
+        default:
+            return exit_negative;
+    }
 }
 
 std::string describe_workload(const Task& task, std::size_t workload) {

@@ -38,6 +38,9 @@ struct Subject {
 [[nodiscard]] EvaluationRequest request_for(const Subject& subject, const SubjectOptions& options,
                                             std::size_t candidate);
 
+/// done for ok, environment where it could not be judged here, negative for every other verdict.
+[[nodiscard]] int exit_code_of(EvaluationStatus status);
+
 /// "T=64, H=4096" with the variable axes only.
 [[nodiscard]] std::string describe_workload(const Task& task, std::size_t workload);
 

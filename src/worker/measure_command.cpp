@@ -118,7 +118,8 @@ void read_line(const std::string& line, std::size_t number, std::map<std::string
         Timing timing;
         timing.median_s = root.at("median_s").as_number();
         if (timing.median_s <= 0.0) root.at("median_s").expected("a time above 0");
-        timing.samples = static_cast<int>(root.integer_or("samples", 1));
+        const auto samples = root.find("samples");
+        timing.samples = samples ? static_cast<int>(samples->as_integer(1, 1'000'000)) : 1;
         timing.trimmed_mean_s = timing.p10_s = timing.p90_s = timing.median_s;
         timing.clock = "command";
         if (!times.emplace(uuid, timing).second) root.at("uuid").expected("each uuid once");

@@ -260,6 +260,7 @@ Evaluation FakeEvaluator::evaluate(const EvaluationRequest& request, std::stop_t
     for (const std::size_t workload : request.workloads) {
         if (ran) evaluation.workloads.push_back(result_of(request, workload));
     }
+    if (state_->edit) state_->edit(request, evaluation);
     return evaluation;
 }
 

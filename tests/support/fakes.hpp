@@ -81,6 +81,8 @@ class FakeEvaluator final : public Evaluator {
         bool throws = false;                    ///< they throw worker_failed instead
         std::chrono::milliseconds duration{0};  ///< of each evaluation, cut short by a stop
         std::function<void(const EvaluationRequest&)> on_evaluate;
+        /// Changes a verdict, when set: an evaluator that cannot be trusted.
+        std::function<void(const EvaluationRequest&, Evaluation&)> edit;
         ProfileData profile;  ///< what `collect` returns
         int collected = 0;
 

@@ -502,3 +502,9 @@ TEST_CASE("the example of the archive's documentation is an archive", "[archive]
     REQUIRE(contents.records.size() == 3);
     CHECK(std::get<NodeRecord>(contents.records[2]).outcome == ExpansionOutcome::no_candidate);
 }
+
+TEST_CASE("an archive that is a loop of links is an io error", "[archive]") {
+    const TemporaryFolder folder;
+    std::filesystem::create_symlink("archive.jsonl", folder.path() / "archive.jsonl");
+    CHECK(code_of([&] { (void)Archive::open(folder.path(), header()); }) == ErrorCode::io);
+}

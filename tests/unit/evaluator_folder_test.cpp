@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -108,8 +109,17 @@ DeviceInfo make_device() {
     DeviceInfo device;
     device.name = "Test GPU";
     device.multiprocessors = 4;
+    device.shared_bytes_per_multiprocessor = 102'400;
+    device.max_shared_bytes_per_block = 101'376;
     device.roofs.read_bytes_per_s = 1e12;
     return device;
+}
+
+Timing make_timing(double seconds) {
+    Timing timing;
+    timing.median_s = timing.trimmed_mean_s = timing.p10_s = timing.p90_s = seconds;
+    timing.samples = 20;
+    return timing;
 }
 
 /// Stands for a GPU. `act` may replace what `evaluate` does.
@@ -130,6 +140,11 @@ class FakeEvaluator final : public Evaluator {
         evaluation.evaluator = "fake";
         evaluation.device = "Test GPU";
         evaluation.output = "out of " + request.candidate.candidate.source;
+        for (const std::size_t workload : request.workloads) {
+            WorkloadResult& result = evaluation.workloads.emplace_back();
+            result.workload = workload;
+            if (request.depth != EvaluationDepth::check) result.timing = make_timing(1e-5);
+        }
         return evaluation;
     }
     ProfileData collect(const CollectRequest& request, std::stop_token stop) override {
@@ -349,6 +364,8 @@ TEST_CASE("the device is what a worker wrote, else what the options assume", "[f
                                  temporary.path().string() + "`"));
     const std::string options = R"({"folder": ")" + temporary.path().string() +
                                 R"(", "device": {"name": "Assumed", "arch": "sm_100a",
+                                    "multiprocessors": 148, "max_shared_bytes_per_block": 232448,
+                                    "shared_bytes_per_multiprocessor": 233472,
                                     "roofs": {"read_bytes_per_s": 5e12}}})";
     FolderEvaluator assuming(folder::parse_options(options));
     REQUIRE(assuming.devices().size() == 1);
@@ -377,6 +394,183 @@ TEST_CASE("options that are wrong are refused with their place", "[folder]") {
     CHECK_THAT(refused(R"({"folder": "x", "device": {"slots": "2"}})"),
                ContainsSubstring("expected an integer"));
     CHECK_THAT(refused("{"), ContainsSubstring("expected JSON"));
+}
+
+TEST_CASE("a device of the options that no device can be is refused", "[folder]") {
+    const auto refused = [](const std::string& members) {
+        return error_of([&] {
+                   (void)folder::parse_options(R"({"folder": "x", "device": {)" + members + "}}");
+               })
+            .value_or("accepted");
+    };
+    CHECK_THAT(
+        refused(R"("arch": "sm_90a", "warp_size": 0)"),
+        ContainsSubstring("options of evaluator folder:1:") &&
+            ContainsSubstring("device member \"warp_size\": expected the integer 32, found 0"));
+    CHECK_THAT(refused(R"("max_threads_per_block": 1025)"),
+               ContainsSubstring(
+                   "\"max_threads_per_block\": expected an integer from 1 to 1024, found 1025"));
+    for (const std::string member :
+         {"slots", "multiprocessors", "max_threads_per_block", "max_threads_per_multiprocessor",
+          "max_blocks_per_multiprocessor", "registers_per_multiprocessor",
+          "shared_bytes_per_multiprocessor", "max_shared_bytes_per_block"}) {
+        CHECK_THAT(
+            refused("\"" + member + "\": 0"),
+            ContainsSubstring("device member \"" + member + "\": expected an integer from 1"));
+    }
+    for (const std::string member :
+         {"index", "reserved_shared_bytes_per_block", "l2_bytes", "memory_bytes", "clock_khz",
+          "memory_clock_khz", "driver_version"}) {
+        CHECK_THAT(refused("\"" + member + "\": -1"), ContainsSubstring("found -1"));
+        CHECK(refused("\"" + member + "\": 0") == "accepted");
+    }
+    CHECK_THAT(refused(R"("slots": 18446744073709551615)"), ContainsSubstring("found 1844674"));
+    CHECK_THAT(refused(R"("roofs": {"read_bytes_per_s": -1.0})"),
+               ContainsSubstring("\"roofs.read_bytes_per_s\": expected a finite number above 0"));
+    CHECK_THAT(refused(R"("roofs": {"empty_kernel_s": "nan"})"),
+               ContainsSubstring("found \"nan\""));
+}
+
+TEST_CASE("a devices.json with impossible members is refused", "[folder]") {
+    const TemporaryFolder temporary;
+    FakeEvaluator worker;
+    (void)serve(worker, temporary.path());
+    const fs::path file = temporary.path() / "devices.json";
+    const auto [from, to, message] = GENERATE(table<std::string, std::string, std::string>(
+        {{"\"warp_size\":32", "\"warp_size\":0",
+          "device member \"warp_size\": expected the integer 32, found 0"},
+         {"\"multiprocessors\":4", "\"multiprocessors\":-4",
+          "device member \"multiprocessors\": expected an integer from 1 to 2147483647, found -4"},
+         {"\"max_shared_bytes_per_block\":101376", "\"max_shared_bytes_per_block\":0",
+          "device member \"max_shared_bytes_per_block\": expected an integer from 1"}}));
+    replace_in_file(file, from, to);
+    auto evaluator = make_evaluator(temporary.path());
+    CHECK_THAT(error_of([&] { (void)evaluator.devices(); }).value_or("accepted"),
+               ContainsSubstring(file.string() + ":1:") && ContainsSubstring(message));
+}
+
+TEST_CASE("an assumed device has the limits of its architecture or must name them", "[folder]") {
+    const auto device = [](const std::string& members) {
+        return *folder::parse_options(R"({"folder": "x", "device": {)" + members + "}}").device;
+    };
+    const DeviceInfo hopper = device("");
+    CHECK(hopper.name == "assumed sm_90 device");
+    CHECK(hopper.arch == "sm_90a");
+    CHECK(hopper.multiprocessors == 132);
+    CHECK(hopper.shared_bytes_per_multiprocessor == 233472);
+    CHECK(hopper.max_shared_bytes_per_block == 232448);
+    CHECK(hopper.reserved_shared_bytes_per_block == 1024);
+    CHECK(hopper.l2_bytes == 62914560);
+    CHECK(hopper.memory_bytes == 141000000000);
+    const DeviceInfo part = device(R"("arch": "sm_90", "name": "Half", "multiprocessors": 66)");
+    CHECK(part.name == "Half");
+    CHECK(part.multiprocessors == 66);
+    CHECK(part.max_shared_bytes_per_block == 232448);
+    const auto error =
+        error_of([&] { (void)device(R"("arch": "sm_80", "multiprocessors": 108)"); });
+    CHECK_THAT(
+        error.value_or("accepted"),
+        ContainsSubstring("device of architecture sm_80: expected also "
+                          "\"shared_bytes_per_multiprocessor\", "
+                          "\"max_shared_bytes_per_block\", which are assumed for sm_90 only"));
+    CHECK(device(R"("arch": "sm_80", "multiprocessors": 108,
+                    "shared_bytes_per_multiprocessor": 167936,
+                    "max_shared_bytes_per_block": 166912)")
+              .name == "assumed device");
+}
+
+TEST_CASE("a result that cannot answer the request is refused", "[folder]") {
+    const TemporaryFolder temporary;
+    EvaluationRequest request = make_request();
+    auto task = std::make_shared<Task>(*request.task);
+    task->workloads.push_back({.uuid = "w1", .axes = {{"N", 128}}, .scalars = {}});
+    request.task = task;
+    request.workloads = {0, 1};
+    request.candidate.build_of_workload = {0, 0};
+    (void)ask(temporary.path(), request);
+    const std::string id = only_job(temporary.path());
+    const fs::path file = temporary.path() / "results" / (id + ".json");
+    Evaluation evaluation;
+    evaluation.status = EvaluationStatus::ok;
+    for (const std::size_t workload : {0, 1}) {
+        WorkloadResult& result = evaluation.workloads.emplace_back();
+        result.workload = workload;
+        result.timing = make_timing(1e-5);
+        result.opponent_timing = make_timing(2e-5);
+        result.paired = PairedRatio{.ratio = 2.0, .low = 1.9, .high = 2.1, .quads = 10};
+    }
+    const auto answer = [&](const Evaluation& written) {
+        write_file_atomically(file, folder::encode_result(id, written));
+        return error_of([&] { (void)ask(temporary.path(), request); }).value_or("accepted");
+    };
+    REQUIRE(answer(evaluation) == "accepted");
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const double infinity = std::numeric_limits<double>::infinity();
+    using Change = std::function<void(std::vector<WorkloadResult>&)>;
+    const std::vector<std::pair<std::string, Change>> changes = {
+        {"workload 7: expected one that the job asks for", [](auto& w) { w[1].workload = 7; }},
+        {"workload 0: expected one result, found several", [](auto& w) { w[1].workload = 0; }},
+        {"workload 1: expected a timing", [](auto& w) { w.pop_back(); }},
+        {"workload 1: expected a timing", [](auto& w) { w[1].timing.reset(); }},
+        {"timing: expected a finite median_s above 0, found nan",
+         [&](auto& w) { w[0].timing->median_s = nan; }},
+        {"trimmed_mean_s above 0, found -1", [](auto& w) { w[0].timing->trimmed_mean_s = -1; }},
+        {"p10_s above 0, found 0", [](auto& w) { w[0].timing->p10_s = 0; }},
+        {"p90_s above 0, found inf", [&](auto& w) { w[0].timing->p90_s = infinity; }},
+        {"samples above 0, found 0", [](auto& w) { w[0].timing->samples = 0; }},
+        {"opponent_timing: expected", [](auto& w) { w[0].opponent_timing->median_s = 0; }},
+        {"finite ratio above 0, found inf", [&](auto& w) { w[0].paired->ratio = infinity; }},
+        {"finite ratio above 0, found 0", [](auto& w) { w[0].paired->ratio = 0; }},
+        {"low <= ratio <= high, found 2.05", [](auto& w) { w[0].paired->low = 2.05; }},
+        {"low <= ratio <= high", [](auto& w) { w[0].paired->high = 1.95; }},
+        {"low <= ratio <= high, found nan", [&](auto& w) { w[0].paired->low = nan; }}};
+    for (const auto& [message, change] : changes) {
+        Evaluation wrong = evaluation;
+        change(wrong.workloads);
+        INFO(message);
+        CHECK_THAT(answer(wrong),
+                   ContainsSubstring(file.string() + ": workload ") && ContainsSubstring(message) &&
+                       ContainsSubstring("; delete the file to have the job done again"));
+    }
+    // Too few quads for an interval, and a verdict that needs no times.
+    evaluation.workloads[0].paired->low = 0;
+    evaluation.workloads[0].paired->high = infinity;
+    CHECK(answer(evaluation) == "accepted");
+    evaluation.status = EvaluationStatus::wrong_result;
+    evaluation.workloads.clear();
+    CHECK(answer(evaluation) == "accepted");
+}
+
+TEST_CASE("only a check may be ok without times", "[folder]") {
+    const TemporaryFolder temporary;
+    EvaluationRequest request = make_request();
+    request.depth = EvaluationDepth::check;
+    const bool command = GENERATE(false, true);
+    if (command) {
+        request.command = {
+            .name = "eager", .kind = BaselineSpec::Kind::command, .command = {"run"}};
+    }
+    (void)ask(temporary.path(), request);
+    const std::string id = only_job(temporary.path());
+    Evaluation evaluation;
+    evaluation.status = EvaluationStatus::ok;
+    write_file_atomically(temporary.path() / "results" / (id + ".json"),
+                          folder::encode_result(id, evaluation));
+    CHECK(error_of([&] { (void)ask(temporary.path(), request); }).has_value() == command);
+}
+
+TEST_CASE("a job that cannot be read is left and the others are done", "[folder]") {
+    const TemporaryFolder temporary;
+    (void)ask(temporary.path(), make_request());
+    const std::string bad(64, '0');
+    fs::create_directory(temporary.path() / "jobs" / (bad + ".json"));
+    FakeEvaluator worker;
+    const Served served = serve(worker, temporary.path());
+    CHECK(served.summary.evaluated == 1);
+    CHECK(served.summary.skipped == 1);
+    CHECK_THAT(served.text(), ContainsSubstring("job 000000000000 is left: cannot read"));
+    CHECK(claims_in(temporary.path()) == 0);
+    CHECK(ask(temporary.path(), make_request()).status == EvaluationStatus::ok);
 }
 
 TEST_CASE("the linkable plugin brings the evaluator named folder", "[folder]") {
@@ -669,8 +863,10 @@ TEST_CASE("a lost device ends the visit and leaves the jobs open", "[folder]") {
     worker.act_ = nullptr;
     CHECK(serve(worker, temporary.path()).summary.evaluated == 1);
     worker.devices_.clear();
-    CHECK_THAT(error_of([&] { (void)serve(worker, temporary.path()); }).value_or(""),
-               ContainsSubstring("expected a device to do its jobs on, found none"));
+    CHECK_THAT(
+        error_of([&] { (void)serve(worker, temporary.path()); }).value_or(""),
+        ContainsSubstring("no usable GPU here: the worker of job folder " +
+                          temporary.path().string() + " needs one; kernelforge doctor says more"));
 }
 
 TEST_CASE("a stop leaves the job at hand open", "[folder]") {

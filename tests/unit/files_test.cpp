@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/files.hpp"
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "support/catch.hpp"
@@ -15,6 +17,16 @@ TEST_CASE("a written file reads back and leaves no temporary file", "[base]") {
     write_file_atomically(path, std::string_view("two\0x", 5));
     CHECK(read_file(path) == std::string_view("two\0x", 5));
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a pipe and a folder are not read as files", "[base]") {
+    const TemporaryFolder folder;
+    const auto pipe = folder.path() / "pipe";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    for (const auto& path : {pipe, folder.path()}) {
+        CHECK_THAT(*test::error_of([&] { (void)read_file(path); }),
+                   ContainsSubstring("expected a regular file"));
+    }
 }
 
 TEST_CASE("read_file names what is missing and what is too large", "[base]") {

@@ -141,3 +141,36 @@ TEST_CASE("a request's id depends on what decides its answer", "[promotion]") {
     other.workloads = {0};
     CHECK(request_id(request, "screen") != request_id(other, "screen"));
 }
+
+TEST_CASE("a verdict that cannot be true is the evaluator's failure", "[promotion]") {
+    const auto state = std::make_shared<FakeEvaluator::State>();
+    FakeEvaluator evaluator(state);
+    EvaluationRequest request = request_of({.time_ns = 5'000}, {.time_ns = 8'000});
+    const auto verdict = [&](const std::function<void(Evaluation&)>& edit) {
+        state->edit = [&](const EvaluationRequest&, Evaluation& evaluation) { edit(evaluation); };
+        const Evaluation evaluation = evaluate_as_status(evaluator, request, "screen", {});
+        if (evaluation.status == EvaluationStatus::evaluator_failed) {
+            CHECK(evaluation.workloads.empty());
+            CHECK_THAT(evaluation.message, ContainsSubstring("implausible verdict"));
+        }
+        return evaluation.status;
+    };
+    const EvaluationStatus failed = EvaluationStatus::evaluator_failed;
+    CHECK(verdict([](Evaluation&) {}) == EvaluationStatus::ok);
+    CHECK(verdict([](Evaluation& e) { e.workloads[0].timing->median_s = 0.0; }) == failed);
+    CHECK(verdict([](Evaluation& e) { e.workloads[0].timing.reset(); }) == failed);
+    CHECK(verdict([](Evaluation& e) { e.workloads.pop_back(); }) == failed);
+    CHECK(verdict([](Evaluation& e) { e.workloads[1].workload = 2; }) == failed);
+    CHECK(verdict([](Evaluation& e) { e.workloads[1].workload = 0; }) == failed);
+    CHECK(verdict([](Evaluation& e) { e.workloads[1].opponent_timing->median_s = -1.0; }) ==
+          failed);
+    CHECK(verdict([](Evaluation& e) {
+              e.workloads[1].paired->ratio = std::numeric_limits<double>::infinity();
+          }) == failed);
+    CHECK(verdict([](Evaluation& e) {
+              e.workloads[1].paired->low = 0.0;  // too few pairs
+              e.workloads[1].paired->high = std::numeric_limits<double>::infinity();
+          }) == EvaluationStatus::ok);
+    request.depth = EvaluationDepth::check;
+    CHECK(verdict([](Evaluation& e) { e.workloads[0].timing.reset(); }) == EvaluationStatus::ok);
+}

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "archive.hpp"
 #include "base/json_text.hpp"
+#include "builds.hpp"
 #include "support/catch.hpp"
 #include "support/forge_world.hpp"
 #include "support/support.hpp"
@@ -372,9 +374,10 @@ TEST_CASE("completions that are pending suspend a run, with generations and with
             forge = std::make_unique<Forge>(world.forge());
         }
     }
-    CHECK(messages == std::vector<std::string>{"waiting for 3 completions",
-                                               "waiting for 1 completions",
-                                               "the search strategy has nothing more to ask"});
+    CHECK(messages ==
+          std::vector<std::string>{"waiting for 3 completions; answer them, then run again",
+                                   "waiting for 1 completion; answer it, then run again",
+                                   "the search strategy has nothing more to ask"});
     CHECK(world.llm->most_answered() == 1);
     CHECK(world.tell(3).leader);
     CHECK(world.told_once_each());
@@ -390,11 +393,12 @@ TEST_CASE("with generations one visit of the device evaluates a whole round", "[
     world.reply(2, {.time_ns = 7'000});
     ForgeResult result = world.run();
     CHECK(result.stop_reason == StopReason::waiting_for_evaluations);
-    CHECK(result.message == "waiting for 1 evaluations");  // the baseline
+    CHECK(result.message ==
+          "waiting for 1 evaluation; run again once a worker has served it");  // the baseline
     world.evaluator->visit();
     result = world.run();
     CHECK(result.stop_reason == StopReason::waiting_for_evaluations);
-    CHECK(result.message == "waiting for 3 evaluations");
+    CHECK(result.message == "waiting for 3 evaluations; run again once a worker has served them");
     world.evaluator->visit();
     result = world.run();
     CHECK(result.stop_reason == StopReason::nothing_to_ask);
@@ -414,7 +418,7 @@ TEST_CASE("without generations a pending evaluation suspends the run", "[forge]"
     int visits = 0;
     ForgeResult result = world.run();
     while (result.stop_reason == StopReason::waiting_for_evaluations && visits < 10) {
-        CHECK(result.message == "waiting for 1 evaluations");
+        CHECK(result.message == "waiting for 1 evaluation; run again once a worker has served it");
         world.evaluator->visit();
         ++visits;
         result = world.run();
@@ -432,9 +436,9 @@ TEST_CASE("with generations repairs are the next turns of the same round", "[for
     world.reply(0, {.time_ns = 8'000, .status = EvaluationStatus::wrong_result});
     world.reply(0, {.time_ns = 4'000}, 1);
     world.reply(1, {.time_ns = 5'000});
-    CHECK(world.run().message == "waiting for 2 completions");
+    CHECK(world.run().message == "waiting for 2 completions; answer them, then run again");
     world.llm->deliver();
-    CHECK(world.run().message == "waiting for 1 completions");
+    CHECK(world.run().message == "waiting for 1 completion; answer it, then run again");
     CHECK(world.strategy->tells.size() == 1);
     world.llm->deliver();
     const ForgeResult result = world.run();
@@ -652,13 +656,30 @@ TEST_CASE("what a run cannot start with is refused in one sentence", "[forge]") 
     }
     SECTION("no reference") {
         world.task.reference_cuda.clear();
-        CHECK_THAT(*error_of([&] { static_cast<void>(world.run()); }),
-                   ContainsSubstring("expected a reference_cuda"));
+        CHECK(*error_of([&] { static_cast<void>(world.run()); }) ==
+              "task scale: definition.json needs \"kernelforge\": {\"reference_cuda\": ...}; "
+              "running the PyTorch reference is not supported yet");
     }
     SECTION("a reference that does not compile") {
         world.task.reference_cuda = fake_source({.status = EvaluationStatus::compile_error});
         CHECK_THAT(*error_of([&] { static_cast<void>(world.run()); }),
                    ContainsSubstring("its reference cannot be used"));
+    }
+    SECTION("sources that do not compile are named as they were read, seen from the task") {
+        const std::string broken = fake_source({.status = EvaluationStatus::compile_error});
+        world.task.folder = "/tasks/scale";
+        world.task.reference_cuda_path = "/tasks/scale/truth.cu";
+        world.task.baselines[0].source_path = "/tasks/scale/sub/today.cu";
+        world.task.baselines[0].source = broken;
+        CHECK_THAT(*error_of([&] { static_cast<void>(world.run()); }),
+                   ContainsSubstring(" sub/today.cu:4:15: identifier"));
+        world.task.baselines[0].source_path = "/elsewhere/today.cu";
+        CHECK_THAT(*error_of([&] { static_cast<void>(world.run()); }),
+                   ContainsSubstring(" /elsewhere/today.cu:4:15: identifier"));
+        world.task.reference_cuda = broken;
+        world.options.run_folder += "2";  // another task by its hash
+        CHECK_THAT(*error_of([&] { static_cast<void>(world.run()); }),
+                   ContainsSubstring(" truth.cu:4:15: identifier"));
     }
     SECTION("a portable baseline that is wrong") {
         world.task.baselines[0].source = fake_source({.status = EvaluationStatus::wrong_result});
@@ -710,4 +731,147 @@ TEST_CASE("a strategy that asks otherwise than recorded is reported", "[forge]")
     world.expansions = 1;
     CHECK_THAT(*error_of([&] { static_cast<void>(world.run()); }),
                ContainsSubstring("asks for nothing"));
+}
+
+TEST_CASE("a usage that is absurd does not lift the budget", "[forge]") {
+    ForgeWorld world;
+    world.expansions = 100;
+    world.options.budget.evaluations.reset();
+    world.llm->otherwise = [](const ChatRequest& request) {
+        return fake_reply(
+            {.time_ns = 9'000 - 10 * static_cast<std::int64_t>(request.key.expansion)});
+    };
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    SECTION("tokens that overflow") {
+        world.options.budget.tokens = 1'000;
+        world.llm->usage = {most, most, most, {}};
+        const ForgeResult result = world.run();
+        CHECK(result.stop_reason == StopReason::budget);
+        CHECK(result.expansions == 1);
+        CHECK_THAT(result.message, ContainsSubstring("of 1000 tokens are used"));
+        CHECK(result.usage.input_tokens == most);
+    }
+    SECTION("tokens that overflow together") {
+        world.options.budget.tokens = most;
+        world.llm->usage = {most / 2 + 1, {}, most / 4, {}};
+        CHECK(world.run().expansions == 2);
+    }
+    SECTION("tokens below 0") {
+        world.expansions = 3;
+        world.llm->usage = {-5, most, std::numeric_limits<std::int64_t>::min(), {}};
+        const ForgeResult result = world.run();
+        CHECK_FALSE(result.usage.input_tokens);
+        CHECK_FALSE(result.usage.output_tokens);
+        CHECK(result.usage.cached_input_tokens == most);
+    }
+    SECTION("a cost that is no number or below 0") {
+        world.expansions = 2;
+        world.llm->usage.cost_usd = GENERATE(std::numeric_limits<double>::quiet_NaN(), -1.0);
+        CHECK_FALSE(world.run().usage.cost_usd);
+    }
+    SECTION("a cost without end") {
+        world.options.budget.cost_usd = 1.0;
+        world.llm->usage.cost_usd = std::numeric_limits<double>::infinity();
+        const ForgeResult result = world.run();
+        CHECK(result.stop_reason == StopReason::budget);
+        CHECK(result.expansions == 1);
+        CHECK(result.usage.cost_usd == std::numeric_limits<double>::max());
+    }
+}
+
+TEST_CASE("a budget out of range is refused by its name, and one of 0 asks nothing", "[forge]") {
+    const auto refusal = [](const auto& change) {
+        ForgeWorld world;
+        change(world.options.budget);
+        return error_of([&] { static_cast<void>(world.forge()); }).value_or("");
+    };
+    CHECK_THAT(refusal([](Budget& budget) { budget.evaluations = -1; }),
+               ContainsSubstring("budget.evaluations"));
+    CHECK_THAT(refusal([](Budget& budget) { budget.tokens = -1; }),
+               ContainsSubstring("budget.tokens"));
+    CHECK_THAT(refusal([](Budget& budget) { budget.cost_usd = -0.5; }),
+               ContainsSubstring("budget.cost_usd"));
+    CHECK_THAT(
+        refusal([](Budget& budget) { budget.cost_usd = std::numeric_limits<double>::quiet_NaN(); }),
+        ContainsSubstring("budget.cost_usd"));
+    CHECK_THAT(refusal([](Budget& budget) { budget.time = -1s; }),
+               ContainsSubstring("budget.time"));
+    CHECK_THAT(refusal([](Budget& budget) { budget.time = std::chrono::seconds::max(); }),
+               ContainsSubstring("budget.time"));
+    ForgeWorld world;
+    world.options.budget.evaluations = 0;
+    const ForgeResult result = world.run();
+    CHECK(result.stop_reason == StopReason::budget);
+    CHECK(world.llm->total_answered() == 0);
+}
+
+TEST_CASE("an implausible verdict is the evaluator's failure", "[forge]") {
+    const double time = GENERATE(0.0, -1e-6, std::numeric_limits<double>::quiet_NaN(),
+                                 std::numeric_limits<double>::infinity());
+    const bool baseline = GENERATE(true, false);
+    ForgeWorld world;
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    world.evaluator->edit = [&](const EvaluationRequest& request, Evaluation& evaluation) {
+        if (request.opponent.has_value() == baseline) return;
+        evaluation.workloads.at(1).timing->median_s = time;
+    };
+    const ForgeResult result = world.run();
+    if (baseline) {
+        CHECK(result.stop_reason == StopReason::evaluator_failed);
+        CHECK_THAT(result.message, ContainsSubstring("implausible verdict: workload 1"));
+        CHECK(world.llm->total_answered() == 0);
+        world.evaluator->edit = {};
+        CHECK(*world.run().speedup == Approx(2.0));
+    } else {
+        CHECK(world.tell(0).status == EvaluationStatus::evaluator_failed);
+        CHECK_THAT(world.tell(0).message, ContainsSubstring("implausible verdict: workload 1"));
+        CHECK(*result.speedup == Approx(1.0));
+    }
+}
+
+TEST_CASE("an archived verdict that is implausible is a damaged archive", "[forge]") {
+    ForgeWorld world;
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    static_cast<void>(world.run());
+    const std::filesystem::path archive = file_in(world, "archive.jsonl");
+    std::string text = read_file(archive);
+    const std::string good = "\"workload\":1,\"status\"";
+    const bool baseline = GENERATE(true, false);
+    const std::size_t at = baseline ? text.find(good) : text.rfind(good);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, good.size(), "\"workload\":99,\"status\"");
+    write_file_atomically(archive, text);
+    CHECK_THAT(error_of([&] { static_cast<void>(world.run()); }).value_or(""),
+               ContainsSubstring("implausible verdict: workload 99 was not asked for"));
+}
+
+TEST_CASE("a failed compilation says its error once", "[forge]") {
+    CompileResult build;
+    build.status = CompileStatus::error;
+    build.diagnostics.push_back(
+        {CompileDiagnostic::Severity::error, {"a.cu", 6, 9}, "identifier \"y\" is undefined"});
+    build.message = "a.cu:6:9: identifier \"y\" is undefined";
+    CHECK(describe_failure(build) == build.message);
+    build.message = "1 error";
+    CHECK(describe_failure(build) == "1 error: a.cu:6:9: identifier \"y\" is undefined");
+}
+
+TEST_CASE("a run that waits says so in one event", "[forge]") {
+    ForgeWorld world;
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    const auto said = [&](const std::string& message) {
+        return std::count_if(world.events.begin(), world.events.end(),
+                             [&](const ForgeEvent& event) { return event.message == message; });
+    };
+    (GENERATE(true, false) ? world.llm->pending : world.evaluator->pending) = true;
+    const ForgeResult waiting = world.run();
+    CHECK(said(waiting.message) == 1);
+    CHECK(world.events.back().kind == ForgeEvent::Kind::waiting);
+    world.llm->pending = world.evaluator->pending = false;
+    const ForgeResult ended = world.run();
+    CHECK(said(ended.message) == 1);
+    CHECK(world.events.back().kind == ForgeEvent::Kind::stopped);
 }

@@ -101,6 +101,19 @@ TEST_CASE("a command that does not end is killed after its time", "[llm][command
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
 }
 
+TEST_CASE("a command that writes without end is killed at the limit", "[llm][command]") {
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_THAT(fails(*shell("yes", {{"timeout_seconds", 60}})),
+               ContainsSubstring("expected less than 32 MiB on stdout, found more"));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("of a failing command's last line 300 bytes are quoted", "[llm][command]") {
+    const std::string message =
+        fails(*shell("printf '%01000d' 0 >&2; exit 4", {{"timeout_seconds", 60}}));
+    CHECK(message == "command /bin/sh: exit code 4: " + std::string(297, '0') + "...");
+}
+
 TEST_CASE("a command is started in the working folder", "[llm][command]") {
     const auto backend = shell("pwd", {{"format", "text"}, {"working_folder", "/usr"}});
     CHECK(backend->complete(request_of("x"), {}).content == "/usr\n");
@@ -120,7 +133,8 @@ TEST_CASE("command options that make no sense are refused", "[llm][command]") {
                })
             .value_or("");
     };
-    CHECK_THAT(refused("{}"), ContainsSubstring("expected a member \"argv\""));
+    CHECK_THAT(refused("{}"),
+               ContainsSubstring("llm command options:1:1: expected a member \"argv\""));
     CHECK_THAT(refused(R"({"argv":[]})"), ContainsSubstring("expected a program"));
     CHECK_THAT(refused(R"({"argv":["a"],"format":"xml"})"),
                ContainsSubstring("expected \"json\" or \"text\""));

@@ -45,7 +45,8 @@ struct Client {
     std::vector<std::string> said;
     std::unique_ptr<LlmBackend> backend;
 
-    explicit Client(const std::string& url, Json options = Json::object()) {
+    explicit Client(const std::string& url, Json options = Json::object(),
+                    const std::string& key = secret_key) {
         options["base_url"] = url + "/v1";
         options["model"] = "tiny";
         options["api_key_name"] = "TEST_KEY";
@@ -57,8 +58,8 @@ struct Client {
                      const std::lock_guard lock(mutex);
                      said.emplace_back(line);
                  },
-             .secrets = [](std::string_view name) -> std::optional<std::string> {
-                 return name == "TEST_KEY" ? std::optional(secret_key) : std::nullopt;
+             .secrets = [key](std::string_view name) -> std::optional<std::string> {
+                 return name == "TEST_KEY" ? std::optional(key) : std::nullopt;
              },
              .worker_path = {},
              .cache_folder = {}});
@@ -280,6 +281,68 @@ TEST_CASE("values of configured headers do not appear in errors", "[llm][openai]
     HttpServer server({sends(http_response(403, "text/plain", "bad token tok-987654321"))});
     Client client(server.url(), {{"headers", {{"X-Token", "tok-987654321"}}}});
     CHECK_THAT(client.fails(), ContainsSubstring("HTTP 403: bad token [secret]"));
+}
+
+TEST_CASE("secrets that the server echoes with JSON escapes do not leave the backend",
+          "[llm][openai]") {
+    const std::string key = R"(sk"quote/slash\back-A1)";
+    const std::string token = "tok/987\"654321";
+    const Json options = {{"headers", {{"X-Token", token}, {"Authorization", "Bearer b/earer-1"}}},
+                          {"max_retries", 0}};
+    const std::string echo = R"(sk\"quote\/sl\u0061sh\\back-\u0041\u0031)"
+                             R"( tok\/987\u0022654321 b\/earer-1)";
+    const std::string clean = "[secret] [secret] [secret]";
+    SECTION("in a reply") {
+        // The arguments are JSON in a JSON string.
+        HttpServer server({sends(http_response(
+            200, "application/json",
+            R"({"model":"m )" + echo + R"(","choices":[{"message":{"content":"c )" + echo +
+                R"(","tool_calls":[{"id":"i )" + echo + R"(","function":{"name":"n )" + echo +
+                R"(","arguments":"{\"a\":\"sk\\\"quote\\/slash\\\\back-\\u00411\"}"}}]}}]})"))});
+        const ChatReply reply = Client(server.url(), options, key).ask();
+        CHECK(reply.model == "m " + clean);
+        CHECK(reply.content == "c " + clean);
+        REQUIRE(reply.tool_calls.size() == 1);
+        CHECK(reply.tool_calls[0].id == "i " + clean);
+        CHECK(reply.tool_calls[0].name == "n " + clean);
+        CHECK(reply.tool_calls[0].arguments == R"({"a":"[secret]"})");
+    }
+    SECTION("in a refusal, also at the edge of what is quoted") {
+        for (std::size_t distance = 0; distance < 300; distance += 7) {
+            HttpServer server(
+                {sends(http_response(200, "application/json",
+                                     R"({"choices":[{"message":{"refusal":")" +
+                                         std::string(distance, 'z') + echo + R"("}}]})"))});
+            const ChatReply reply = Client(server.url(), options, key).ask();
+            CHECK(reply.status == ChatStatus::refused);
+            CHECK(reply.message.find("sk\"") == std::string::npos);
+            CHECK(reply.message.find("tok") == std::string::npos);
+            if (distance == 0) CHECK(reply.message == "the model declined: " + clean);
+        }
+    }
+    SECTION("in errors, of JSON and of what is none") {
+        for (const std::string& body :
+             {R"({"error":{"message":"bad )" + echo + R"("}})", "bad " + echo}) {
+            for (const int status : {400, 500}) {
+                HttpServer server({sends(http_response(status, "application/json", body))});
+                CHECK_THAT(Client(server.url(), options, key).fails(),
+                           ContainsSubstring("HTTP " + std::to_string(status)) &&
+                               ContainsSubstring("bad " + clean));
+            }
+        }
+        HttpServer server({sends(http_response(200, "application/json",
+                                               R"({"error":{"message":"bad )" + echo + R"("}})"))});
+        CHECK_THAT(Client(server.url(), options, key).fails(), ContainsSubstring("bad " + clean));
+    }
+}
+
+TEST_CASE("a secret that looks like a number does not spoil the numbers of an answer",
+          "[llm][openai]") {
+    HttpServer server({sends(http_response(
+        200, "application/json",
+        R"({"created":1700000000,"choices":[{"message":{"content":"at 1700000000"}}]})"))});
+    Client client(server.url(), {{"headers", {{"X-Project", "1700000000"}}}});
+    CHECK(client.ask().content == "at [secret]");
 }
 
 TEST_CASE("answers that are no completion give one sentence", "[llm][openai]") {
@@ -534,6 +597,10 @@ TEST_CASE("openai options that make no sense are refused", "[llm][openai]") {
                ContainsSubstring("expected the name of a header"));
     CHECK_THAT(refused(R"("headers":{"A":"c\r\nB: d"})"),
                ContainsSubstring("expected one line of text as value of header A"));
+    const std::string number = refused(R"("headers":{"A":123456789})");
+    CHECK_THAT(number, ContainsSubstring("llm openai options:1:") &&
+                           ContainsSubstring("expected one line of text as value of header A"));
+    CHECK(number.find("123456789") == std::string::npos);
     CHECK_THAT(refused(R"("prices":{"input_per_million":1})"),
                ContainsSubstring("expected a member \"output_per_million\""));
 }

@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
+#include "base/files.hpp"
 #include "support/catch.hpp"
 #include "support/support.hpp"
 
@@ -39,6 +42,32 @@ TEST_CASE("output beyond the limit is dropped and does not block", "[base]") {
     const auto result = run_subprocess(std::move(options), 20s);
     CHECK(result.output.size() == 1000);
     CHECK(result.error_output == "end\n");
+}
+
+TEST_CASE("a process that passes the limit of its output is ended at once when asked", "[base]") {
+    auto options = shell("echo err >&2; yes");
+    options.max_output_bytes = 1000;
+    options.end_at_output_limit = true;
+    const auto result = run_subprocess(std::move(options), 20s);
+    CHECK_FALSE(result.timed_out);
+    CHECK(result.status.signalled);
+    CHECK(result.output.size() == 1000);
+    CHECK(result.error_output == "err\n");
+    CHECK(result.time < 10s);
+}
+
+TEST_CASE("a folder with the name of a program is no program", "[base]") {
+    const TemporaryFolder temporary;
+    const auto folder = temporary.path() / "true";
+    std::filesystem::create_directory(folder);
+    CHECK_THAT(*test::error_of([&] { Subprocess p({.argv = {folder.string()}}); }),
+               ContainsSubstring("found no regular file"));
+    const std::string path = ::getenv("PATH");
+    ::setenv("PATH", (temporary.path().string() + ":" + path).c_str(), 1);
+    const auto error =
+        test::error_of([] { CHECK(run_subprocess({.argv = {"true"}}, 10s).status.ok()); });
+    ::setenv("PATH", path.c_str(), 1);
+    CHECK_FALSE(error);
 }
 
 TEST_CASE("a time limit kills the process and what it started", "[base]") {
