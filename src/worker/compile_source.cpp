@@ -481,11 +481,20 @@ class Scanner {
             } else if (out_[i] == '\\' && LogicalText::splice_length(text_, i) != 0) {
                 body += "\\\n";
                 i += LogicalText::splice_length(text_, i) - 1;
+            } else if (out_[i] == '\\' && ends_line_after(i)) {
+                // A comment followed; without it the backslash would splice the next line.
+                body += "\\/**/";
             } else {
                 body += out_[i];
             }
         }
         if (body.empty() || body.back() != '\n') body += '\n';
+    }
+
+    /// Whether nothing but blanks follows on the line in what is handed on.
+    [[nodiscard]] bool ends_line_after(std::size_t at) const {
+        const std::size_t next = out_.find_first_not_of(" \t\f\v\r", at + 1);
+        return next == std::string::npos || out_[next] == '\n';
     }
 
     std::string text_;

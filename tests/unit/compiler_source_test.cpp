@@ -109,6 +109,13 @@ TEST_CASE("a line splice with white space behind the backslash has one meaning",
           std::string(14, ' ') + "\n" + std::string(22, ' ') + "\nint a;\n");
 }
 
+TEST_CASE("a backslash before a comment does not become a line splice", "[compiler]") {
+    const ScannedSource first = scan("int a; /\\// comment\n#include <cuda/ptx>\n");
+    REQUIRE(first.refusals.empty());
+    CHECK(first.includes == std::vector<std::string>{"cuda/ptx"});
+    CHECK(scan(first.body).includes == first.includes);
+}
+
 TEST_CASE("line ends of Windows and a byte order mark are understood", "[compiler]") {
     const ScannedSource scanned = scan("\xef\xbb\xbf#include <mma.h>\r\nint a;\r\n");
     CHECK(scanned.refusals.empty());
