@@ -48,7 +48,8 @@ TEST_CASE("the same code against itself gives an interval around 1", "[gpu]") {
         CHECK(result.paired->quads == 40);
         CHECK(result.paired->low <= 1.005);
         CHECK(result.paired->high >= 0.995);
-        CHECK(result.paired->high - result.paired->low < 0.1);
+        // A clock that ticks at 32 ns tells little about a kernel of a microsecond.
+        if (size > 1'000) CHECK(result.paired->high - result.paired->low < 0.1);
     }
 }
 
