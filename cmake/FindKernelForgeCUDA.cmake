@@ -31,7 +31,9 @@ foreach(_kf_header cuda nvrtc cupti)
     mark_as_advanced(KERNELFORGE_${_kf_header}_INCLUDE)
 endforeach()
 foreach(_kf_library nvrtc cupti)
-    find_file(KERNELFORGE_${_kf_library}_LIBRARY NAMES lib${_kf_library}.so lib${_kf_library}.so.13 lib${_kf_library}.so.12
+    # Wheels have no link without a version. The first folder that has one of the names wins.
+    find_library(KERNELFORGE_${_kf_library}_LIBRARY
+              NAMES lib${_kf_library}.so lib${_kf_library}.so.13 lib${_kf_library}.so.12 NAMES_PER_DIR
               PATHS ${_kf_prefixes} PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu NO_DEFAULT_PATH)
     mark_as_advanced(KERNELFORGE_${_kf_library}_LIBRARY)
 endforeach()

@@ -710,9 +710,10 @@ void TaskRules::check_workload(const Place& place, const Workload& workload) con
 
 void TaskRules::check_scalars(const Place& place, const Workload& workload) const {
     const auto fail_at = [&](const std::string& name, const std::string& message) {
-        reporter_.fail(ErrorCode::parse,
-                       Place{place.part, place.index, "/inputs/" + JsonNode::escape(name) + "/value"},
-                       "input " + in_quotes(name) + ": " + message);
+        reporter_.fail(
+            ErrorCode::parse,
+            Place{place.part, place.index, "/inputs/" + JsonNode::escape(name) + "/value"},
+            "input " + in_quotes(name) + ": " + message);
     };
     for (const auto& [name, value] : workload.scalars) {
         const TensorSpec* input = find_input(name);

@@ -173,7 +173,8 @@ struct OutputError {
     double max_tile_rms = 0.0;  ///< largest normalised RMS of a tile (docs/referee.md)
     double rms_limit = 0.0;
     double tile_limit = 0.0;
-    std::int64_t mismatches = 0;  ///< elements that differ (exact), or NaN, unwritten and far-off ones (rms)
+    std::int64_t mismatches =
+        0;  ///< elements that differ (exact), or NaN, unwritten and far-off ones (rms)
     std::optional<std::int64_t> first_index;  ///< flat index of the first such element
     double expected = 0.0;                    ///< at `first_index`, else at the worst element
     double found = 0.0;

@@ -10,9 +10,9 @@ namespace kernelforge {
 namespace {
 
 constexpr std::size_t max_depth = 200;
-/// Each insertion into an ordered object looks at all members before it, so that hostile text of a few
-/// megabytes would take hours. More than CUPTI has metrics on any device (3,500), which is the most that
-/// one of our own objects holds.
+/// Each insertion into an ordered object looks at all members before it, so that hostile text of a
+/// few megabytes would take hours. More than CUPTI has metrics on any device (3,500), which is the
+/// most that one of our own objects holds.
 constexpr std::size_t max_members = 8192;
 
 SourcePosition position_of_byte(std::string_view text, std::size_t byte, const std::string& file,

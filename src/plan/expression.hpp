@@ -24,9 +24,9 @@ struct Names {
 
 /// An integer expression, compiled to checked int64 stack code. Grammar: docs/candidate_format.md.
 /// Operators: ?: || && | ^ & == != < <= > >= << >> + - * / % unary - ! ~, parentheses;
-/// functions cdiv(a,b) min(a,b,…) max(a,b,…) and the queries above. Division truncates; `/ 0`, `% 0`,
-/// overflow and shifts outside 0 to 63 are errors. Both sides of ?: && || are compiled, only the needed
-/// one is evaluated. At most 64 nested levels and 4096 instructions.
+/// functions cdiv(a,b) min(a,b,…) max(a,b,…) and the queries above. Division truncates; `/ 0`, `%
+/// 0`, overflow and shifts outside 0 to 63 are errors. Both sides of ?: && || are compiled, only
+/// the needed one is evaluated. At most 64 nested levels and 4096 instructions.
 class Expression {
   public:
     Expression() = default;
@@ -52,15 +52,41 @@ class Expression {
     friend class ExpressionParser;
     friend class ExpressionMachine;
     enum class Op : std::uint8_t {
-        push, load, query, negate, logical_not, bit_not, add, subtract, multiply, divide, modulo, shift_left,
-        shift_right, less, less_equal, greater, greater_equal, equal, not_equal, bit_and, bit_xor,
-        bit_or, cdiv, min, max, to_bool, jump, jump_if_zero, jump_if_nonzero
+        push,
+        load,
+        query,
+        negate,
+        logical_not,
+        bit_not,
+        add,
+        subtract,
+        multiply,
+        divide,
+        modulo,
+        shift_left,
+        shift_right,
+        less,
+        less_equal,
+        greater,
+        greater_equal,
+        equal,
+        not_equal,
+        bit_and,
+        bit_xor,
+        bit_or,
+        cdiv,
+        min,
+        max,
+        to_bool,
+        jump,
+        jump_if_zero,
+        jump_if_nonzero
     };
     struct Instruction {
         Op op = Op::push;
-        std::int64_t operand = 0;     ///< constant, index into names_ or queried_, target, or count
-        std::uint32_t offset = 0;     ///< byte in text_, for messages
-        std::uint32_t count = 0;      ///< arguments of a query
+        std::int64_t operand = 0;  ///< constant, index into names_ or queried_, target, or count
+        std::uint32_t offset = 0;  ///< byte in text_, for messages
+        std::uint32_t count = 0;   ///< arguments of a query
     };
     std::string text_;
     SourcePosition position_;
@@ -69,14 +95,16 @@ class Expression {
     std::vector<std::pair<std::string, std::string>> queried_;
 };
 
-/// A floating-point expression for scalar kernel arguments: + - * / unary -, parentheses, sqrt rsqrt exp
-/// log log2 pow min max, numbers, names (axes, lets and scalar inputs, converted to double).
+/// A floating-point expression for scalar kernel arguments: + - * / unary -, parentheses, sqrt
+/// rsqrt exp log log2 pow min max, numbers, names (axes, lets and scalar inputs, converted to
+/// double).
 class FloatExpression {
   public:
     FloatExpression() = default;
     /// @throws Error parse with position
     static FloatExpression parse(std::string_view text, SourcePosition start);
-    /// `number` gives names their values. @throws Error invalid_argument: unknown name, result not finite
+    /// `number` gives names their values. @throws Error invalid_argument: unknown name, result not
+    /// finite
     [[nodiscard]] double evaluate(
         const std::function<bool(const std::string& name, double& value)>& number) const;
     [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
@@ -85,7 +113,23 @@ class FloatExpression {
 
   private:
     friend class FloatExpressionParser;
-    enum class Op : std::uint8_t { push, load, negate, add, subtract, multiply, divide, sqrt, rsqrt, exp, log, log2, pow, min, max };
+    enum class Op : std::uint8_t {
+        push,
+        load,
+        negate,
+        add,
+        subtract,
+        multiply,
+        divide,
+        sqrt,
+        rsqrt,
+        exp,
+        log,
+        log2,
+        pow,
+        min,
+        max
+    };
     struct Instruction {
         Op op = Op::push;
         double constant = 0.0;

@@ -16,8 +16,8 @@
 #include "kernelforge/candidate.hpp"
 #include "kernelforge/compiler.hpp"
 #include "kernelforge/definition.hpp"
-#include "kernelforge/evaluator.hpp"
 #include "kernelforge/error.hpp"
+#include "kernelforge/evaluator.hpp"
 #include "plan/expression.hpp"
 
 // The launch plan of a candidate: parsed from its `//@` lines (docs/candidate_format.md), checked
@@ -41,11 +41,11 @@ struct Let {
 struct Workspace {
     enum class Init { undef, zero, selfzero };
     std::string name;
-    std::string element;             ///< `i8 i16 i32 i64 u8 … u64 f16 bf16 f32 f64`
+    std::string element;  ///< `i8 i16 i32 i64 u8 … u64 f16 bf16 f32 f64`
     std::size_t element_bytes = 1;
-    std::vector<Expression> extents; ///< at least one
+    std::vector<Expression> extents;  ///< at least one
     Init init = Init::undef;
-    std::int64_t align = 256;        ///< a power of two, at most 4096
+    std::int64_t align = 256;  ///< a power of two, at most 4096
     SourcePosition position;
 };
 
@@ -59,37 +59,37 @@ struct Symbol {
 struct Argument {
     enum class Kind { buffer, integer, floating };
     Kind kind = Kind::buffer;
-    std::string name;          ///< of a buffer: input, output or workspace
-    std::string type;          ///< of a scalar: `i8 … i64 u8 … u64 f16 bf16 f32 f64`
+    std::string name;  ///< of a buffer: input, output or workspace
+    std::string type;  ///< of a scalar: `i8 … i64 u8 … u64 f16 bf16 f32 f64`
     std::optional<Expression> integer;
     std::optional<FloatExpression> floating;
     SourcePosition position;
 };
 
 struct Launch {
-    std::string kernel;        ///< a function name of the source, or an alias
+    std::string kernel;  ///< a function name of the source, or an alias
     std::array<Expression, 3> grid;
     std::array<Expression, 3> block;
-    Expression shared_bytes;   ///< dynamic
+    Expression shared_bytes;  ///< dynamic
     std::optional<std::array<Expression, 3>> cluster;
     bool cooperative = false;
     std::vector<Argument> arguments;
     SourcePosition position;
-    /// The kernel's own `__cluster_dims__`, where it is an integer expression of macros. The launch must
-    /// not set it; it is here so that the grid can be checked against it.
+    /// The kernel's own `__cluster_dims__`, where it is an integer expression of macros. The launch
+    /// must not set it; it is here so that the grid can be checked against it.
     std::optional<std::array<Expression, 3>> fixed_cluster;
 };
 
 struct Memset {
-    std::string buffer;        ///< output or workspace
-    Expression value;          ///< a byte, 0 to 255
+    std::string buffer;  ///< output or workspace
+    Expression value;    ///< a byte, 0 to 255
     SourcePosition position;
 };
 
 using Step = std::variant<Launch, Memset>;
 
-/// Steps that run when the condition is the first true one among its neighbours. No condition: always
-/// reached (`else`).
+/// Steps that run when the condition is the first true one among its neighbours. No condition:
+/// always reached (`else`).
 struct Case {
     std::optional<Expression> condition;
     std::vector<Step> steps;
@@ -99,8 +99,8 @@ struct Case {
 struct Plan {
     std::string file;
     int version = 1;
-    std::string requires_arch;          ///< `sm_90a`; empty: any
-    std::vector<std::string> options;   ///< compiler options, from the allow-list
+    std::string requires_arch;         ///< `sm_90a`; empty: any
+    std::vector<std::string> options;  ///< compiler options, from the allow-list
     std::vector<Tune> tunes;
     std::vector<Let> lets;
     std::optional<Expression> valid;
@@ -113,17 +113,17 @@ struct Plan {
 };
 
 /// Parses and checks all that can be checked without numbers: syntax, unknown and duplicate names,
-/// options outside the allow-list, a launch of a kernel that the source does not define, the number of
-/// arguments and their types against the kernel's parameter list where the source shows it.
+/// options outside the allow-list, a launch of a kernel that the source does not define, the number
+/// of arguments and their types against the kernel's parameter list where the source shows it.
 /// `file` is used in messages only.
 /// @throws Error parse with position, what was expected and what was found; Error unsupported
-///         ("not yet supported: //@tensormap") with position for directives that are well-formed but
-///         not executed by this version (tensormap, prepare, call, a launch with pdl)
+///         ("not yet supported: //@tensormap") with position for directives that are well-formed
+///         but not executed by this version (tensormap, prepare, call, a launch with pdl)
 [[nodiscard]] Plan parse_plan(std::string_view source, std::string file,
                               const Definition& definition);
 
-/// The candidate format in about 40 lines, for a model's prompt: how to write the plan, with a small
-/// complete example. The whole of it is in docs/candidate_format.md.
+/// The candidate format in about 40 lines, for a model's prompt: how to write the plan, with a
+/// small complete example. The whole of it is in docs/candidate_format.md.
 [[nodiscard]] std::string_view format_summary();
 
 /// Whether the text has at least one `//@launch` line or a `//@kernelforge` line.
@@ -137,28 +137,29 @@ struct TensorFacts {
 
 /// Everything that resolving needs besides the plan.
 struct Environment {
-    std::map<std::string, std::int64_t> axes;        ///< all axes, by name
-    std::map<std::string, double> scalars;           ///< scalar inputs, by name
-    Bindings bindings;                               ///< absent tunables take their first value
-    std::map<std::string, TensorFacts> tensors;      ///< inputs and outputs, by name
+    std::map<std::string, std::int64_t> axes;    ///< all axes, by name
+    std::map<std::string, double> scalars;       ///< scalar inputs, by name
+    Bindings bindings;                           ///< absent tunables take their first value
+    std::map<std::string, TensorFacts> tensors;  ///< inputs and outputs, by name
     DeviceInfo device;
-    /// Blocks per multiprocessor of a kernel (plan name) at a block size and dynamic shared size, for
-    /// OCC(kernel). Empty: OCC is 1 (before compilation).
+    /// Blocks per multiprocessor of a kernel (plan name) at a block size and dynamic shared size,
+    /// for OCC(kernel). Empty: OCC is 1 (before compilation).
     std::function<int(const std::string& kernel, int threads, std::int64_t shared_bytes)> occupancy;
     /// Largest number of resident clusters, for CLUSTERS(kernel). Empty: 1.
-    std::function<int(const std::string& kernel, int threads, std::int64_t shared_bytes, int cluster)>
+    std::function<int(const std::string& kernel, int threads, std::int64_t shared_bytes,
+                      int cluster)>
         clusters;
 };
 
 struct ResolvedArgument {
     Argument::Kind kind = Argument::Kind::buffer;
-    std::string name;                    ///< of a buffer
-    std::array<std::byte, 8> value{};    ///< of a scalar, little-endian, `size` bytes of it
+    std::string name;                  ///< of a buffer
+    std::array<std::byte, 8> value{};  ///< of a scalar, little-endian, `size` bytes of it
     std::size_t size = 8;
 };
 
 struct ResolvedLaunch {
-    std::string kernel;                  ///< plan name
+    std::string kernel;  ///< plan name
     std::array<std::int64_t, 3> grid{1, 1, 1};
     std::array<std::int64_t, 3> block{1, 1, 1};
     std::array<std::int64_t, 3> cluster{1, 1, 1};
@@ -172,28 +173,28 @@ struct ResolvedLaunch {
 struct ResolvedMemset {
     std::string buffer;
     std::uint8_t value = 0;
-    bool implied = false;                ///< comes from `init=zero`
+    bool implied = false;  ///< comes from `init=zero`
     SourcePosition position;
 };
 
 struct ResolvedWorkspace {
     std::string name;
-    std::int64_t bytes = 0;              ///< > 0
+    std::int64_t bytes = 0;  ///< > 0
     std::int64_t align = 256;
     Workspace::Init init = Workspace::Init::undef;
 };
 
 struct ResolvedPlan {
-    bool valid = true;                   ///< the plan's `//@valid`; when false the rest is empty
+    bool valid = true;  ///< the plan's `//@valid`; when false the rest is empty
     std::vector<ResolvedWorkspace> workspaces;
     /// In order, with the memsets of `init=zero` workspaces in front.
     std::vector<std::variant<ResolvedLaunch, ResolvedMemset>> steps;
 };
 
 /// Numbers for one workload. Checks against the device: grid and block extents (also 2^31 - 1 and
-/// 65535 limits), threads per block, shared memory, cluster size (at most 8 and a divisor of the grid),
-/// a cooperative grid over residency (where `occupancy` is given), workspace sizes (at most device
-/// memory), overflow and division by zero in any expression, a tune value outside its list.
+/// 65535 limits), threads per block, shared memory, cluster size (at most 8 and a divisor of the
+/// grid), a cooperative grid over residency (where `occupancy` is given), workspace sizes (at most
+/// device memory), overflow and division by zero in any expression, a tune value outside its list.
 /// @throws Error invalid_argument with the position of the line in the candidate
 [[nodiscard]] ResolvedPlan resolve(const Plan& plan, const Environment& environment);
 
@@ -206,14 +207,14 @@ struct ResolvedPlan {
                                              const std::string& arch);
 
 /// Checks the plan against what was compiled: every launched kernel exists, its parameter count and
-/// sizes agree with the arguments, launch bounds are not exceeded, static plus dynamic shared memory
-/// fits. @throws Error invalid_argument with position
+/// sizes agree with the arguments, launch bounds are not exceeded, static plus dynamic shared
+/// memory fits. @throws Error invalid_argument with position
 void check_build(const Plan& plan, const ResolvedPlan& resolved, const CompileResult& build,
                  const DeviceInfo& device);
 
 /// Rewrites a pasted host launcher: when the text has no `//@launch` line but host code with
-/// `kernel<<<grid, block, …>>>(args…)` lines that can be understood without ambiguity, returns the text
-/// with the host functions and host-only includes removed and `//@launch` lines added; nothing
+/// `kernel<<<grid, block, …>>>(args…)` lines that can be understood without ambiguity, returns the
+/// text with the host functions and host-only includes removed and `//@launch` lines added; nothing
 /// otherwise, with the reason in `why_not`.
 [[nodiscard]] std::optional<std::string> lift_host_launcher(std::string_view source,
                                                             const Definition& definition,

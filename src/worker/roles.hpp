@@ -6,8 +6,9 @@
 
 namespace kernelforge::worker {
 
-/// Entry of a role of `kernelforge-worker`: serves requests on the socket `channel` (src/wire/channel.hpp)
-/// until it closes; returns the exit code. `arguments` are the command-line words after the role.
+/// Entry of a role of `kernelforge-worker`: serves requests on the socket `channel`
+/// (src/wire/channel.hpp) until it closes; returns the exit code. `arguments` are the command-line
+/// words after the role.
 int run_compile_role(int channel, const std::vector<std::string>& arguments);
 int run_measure_role(int channel, const std::vector<std::string>& arguments);
 

@@ -9,7 +9,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-/// Feeds every file of the named folders to the fuzz target, whole and cut at every 1/16 of its length.
+/// Feeds every file of the named folders to the fuzz target, whole and cut at every 1/16 of its
+/// length.
 int main(int argc, char** argv) {
     int files = 0;
     for (int i = 1; i < argc; ++i) {

@@ -32,8 +32,7 @@ void judge_candidates(const std::string& name) {
                     evaluation.total_time.count(), evaluation.message.c_str());
         INFO(file);
         INFO(evaluation.message);
-        CHECK(evaluation.status ==
-              (wrong ? EvaluationStatus::wrong_result : EvaluationStatus::ok));
+        CHECK(evaluation.status == (wrong ? EvaluationStatus::wrong_result : EvaluationStatus::ok));
     }
 }
 

@@ -59,7 +59,8 @@ TEST_CASE("macros stand between the include block and the body", "[compiler]") {
     const std::string rest = macros + "#line 2 \"candidate.cu\"\nint a;\n";
     CHECK(assembled.text.starts_with("#include <mma.h>\n"));
     CHECK(assembled.text.ends_with(rest));
-    // One entry a line of the prefix: the include's own, then 0 for all that the candidate did not write.
+    // One entry a line of the prefix: the include's own, then 0 for all that the candidate did not
+    // write.
     const auto lines = std::count(assembled.text.begin(), assembled.text.end(), '\n') - 1;
     REQUIRE(assembled.prefix_lines.size() == static_cast<std::size_t>(lines));
     CHECK(assembled.prefix_lines[0] == 1);
