@@ -491,10 +491,13 @@ class Scanner {
         if (body.empty() || body.back() != '\n') body += '\n';
     }
 
-    /// Whether nothing but blanks follows on the line in what is handed on.
+    /// Whether a comment that is now blank is all that follows on the line.
     [[nodiscard]] bool ends_line_after(std::size_t at) const {
-        const std::size_t next = out_.find_first_not_of(" \t\f\v\r", at + 1);
-        return next == std::string::npos || out_[next] == '\n';
+        constexpr std::string_view blanks = " \t\f\v\r";
+        const std::size_t comment = text_.find_first_not_of(blanks, at + 1);
+        const std::size_t next = out_.find_first_not_of(blanks, at + 1);
+        return comment != std::string::npos && text_[comment] == '/' &&
+               (next == std::string::npos || out_[next] == '\n');
     }
 
     std::string text_;
