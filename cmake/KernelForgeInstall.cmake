@@ -16,9 +16,9 @@ install(DIRECTORY include/kernelforge ${PROJECT_BINARY_DIR}/include/kernelforge
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT KernelForgeTargets NAMESPACE KernelForge:: DESTINATION ${KERNELFORGE_PACKAGE_FOLDER})
 
-set(KERNELFORGE_HAS_OPENAI OFF)
+set(KERNELFORGE_HAS_HTTP OFF)
 if(TARGET llm_openai)
-    set(KERNELFORGE_HAS_OPENAI ON)
+    set(KERNELFORGE_HAS_HTTP ON)
 endif()
 set(KERNELFORGE_PLUGIN_FOLDER ${CMAKE_INSTALL_LIBDIR}/kernelforge/plugins)
 configure_package_config_file(cmake/KernelForgeConfig.cmake.in ${PROJECT_BINARY_DIR}/install/KernelForgeConfig.cmake

@@ -16,6 +16,7 @@ using Axes = std::map<std::string, std::int64_t>;
 plan::TensorFacts tensor_facts(const TensorSpec& tensor, const Axes& axes) {
     plan::TensorFacts facts;
     for (const std::string& axis : tensor.shape) facts.shape.push_back(axes.at(axis));
+    facts.dtype = tensor.dtype;
     return facts;
 }
 
@@ -30,12 +31,19 @@ const KernelFacts* facts_of(const CompileResult& build, const std::string& kerne
     return found == build.kernels.end() ? nullptr : &*found;
 }
 
+/// A plan of library steps alone has no device code of its own.
+CompileResult build_of_nothing(const CompileRequest& request) {
+    CompileResult build;
+    build.arch = request.arch;
+    return build;
+}
+
 plan::ResolvedPlan resolve_and_check(const Built& built, const Task& task, std::size_t position,
                                      std::size_t workload, const DeviceInfo& device) {
     const CompileResult& build =
         built.compiled.builds.at(built.compiled.build_of_workload.at(position));
-    plan::ResolvedPlan resolved =
-        resolve_for(*built.plan, task, workload, built.compiled.candidate.bindings, device, &build);
+    plan::ResolvedPlan resolved = resolve_for(*built.plan, task, task.workloads.at(workload),
+                                              built.compiled.candidate.bindings, device, &build);
     plan::check_build(*built.plan, resolved, build, device);
     return resolved;
 }
@@ -44,10 +52,10 @@ plan::ResolvedPlan resolve_and_check(const Built& built, const Task& task, std::
 void parse_and_resolve(Built& built, const Task& task, const std::string& file,
                        std::span<const std::size_t> workloads, const DeviceInfo& device) {
     const Candidate& candidate = built.compiled.candidate;
-    built.plan = plan::parse_plan(candidate.source, file, task.definition);
+    built.plan = plan::parse_plan(candidate.source, file, task.definition, task.constant_inputs);
     for (const std::size_t workload : workloads) {
-        const plan::ResolvedPlan resolved =
-            resolve_for(*built.plan, task, workload, candidate.bindings, device, nullptr);
+        const plan::ResolvedPlan resolved = resolve_for(
+            *built.plan, task, task.workloads.at(workload), candidate.bindings, device, nullptr);
         if (!resolved.valid) {
             throw Error(
                 ErrorCode::invalid_argument,
@@ -77,12 +85,12 @@ std::vector<std::size_t> all_workloads(const Task& task) {
     return workloads;
 }
 
-plan::Environment environment_for(const Task& task, std::size_t workload, const Bindings& bindings,
-                                  const DeviceInfo& device, const CompileResult* build) {
-    const Workload& chosen = task.workloads.at(workload);
+plan::Environment environment_for(const Task& task, const Workload& workload,
+                                  const Bindings& bindings, const DeviceInfo& device,
+                                  const CompileResult* build) {
     plan::Environment environment;
-    environment.axes = axis_values(task.definition, chosen);
-    environment.scalars = {chosen.scalars.begin(), chosen.scalars.end()};
+    environment.axes = axis_values(task.definition, workload);
+    environment.scalars = {workload.scalars.begin(), workload.scalars.end()};
     environment.bindings = bindings;
     environment.device = device;
     for (const auto* tensors : {&task.definition.inputs, &task.definition.outputs}) {
@@ -102,11 +110,40 @@ plan::Environment environment_for(const Task& task, std::size_t workload, const 
     return environment;
 }
 
-plan::ResolvedPlan resolve_for(const plan::Plan& plan, const Task& task, std::size_t workload,
+plan::ResolvedPlan resolve_for(const plan::Plan& plan, const Task& task, const Workload& workload,
                                const Bindings& bindings, const DeviceInfo& device,
                                const CompileResult* build) {
     return plan::resolve(plan, environment_for(task, workload, bindings, device, build));
 }
+
+bool serves(const plan::Plan& plan, const Task& task, const Workload& workload,
+            const Bindings& bindings, const DeviceInfo& device) {
+    if (!plan.valid) return true;
+    try {
+        return resolve_for(plan, task, workload, bindings, device, nullptr).valid;
+    } catch (const Error&) {
+        return true;
+    }
+}
+
+namespace {
+
+/// What the compiler refuses to be asked for (an option, a name expression) is the candidate's.
+CompileResult compile_as_result(Compiler& compiler, const CompileRequest& request,
+                                const std::stop_token& stop) {
+    try {
+        return compiler.compile(request, stop);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::invalid_argument) throw;
+        CompileResult refused;
+        refused.status = CompileStatus::error;
+        refused.message = error.what();
+        refused.arch = request.arch;
+        return refused;
+    }
+}
+
+}  // namespace
 
 CompiledCandidate compile_candidate(Compiler& compiler, const plan::Plan& plan,
                                     const Candidate& candidate, const Task& task,
@@ -126,7 +163,9 @@ CompiledCandidate compile_candidate(Compiler& compiler, const plan::Plan& plan,
                          [&](const CompileRequest& other) { return same_request(request, other); });
         compiled.build_of_workload.push_back(static_cast<std::size_t>(known - requests.begin()));
         if (known != requests.end()) continue;
-        compiled.builds.push_back(compiler.compile(request, stop));
+        compiled.builds.push_back(request.kernels.empty()
+                                      ? build_of_nothing(request)
+                                      : compile_as_result(compiler, request, stop));
         requests.push_back(std::move(request));
         if (compiled.builds.back().status != CompileStatus::ok) break;
     }
@@ -181,6 +220,122 @@ Built build_candidate(Compiler& compiler, const Task& task, const Candidate& can
         set_failure(built, EvaluationStatus::plan_error, error.what());
     }
     return built;
+}
+
+namespace {
+
+/// Build indices for further shapes of one candidate.
+class HiddenBuilder {
+  public:
+    HiddenBuilder(Compiler& compiler, const Task& task, CompiledCandidate& compiled,
+                  const std::string& file, const DeviceInfo& device, const BuildLimits& limits)
+        : compiler_(compiler),
+          task_(task),
+          compiled_(compiled),
+          plan_(plan::parse_plan(compiled.candidate.source, file, task.definition,
+                                 task.constant_inputs)),
+          device_(device),
+          limits_(limits) {}
+
+    /// What the builds that are there were made from.
+    void know(std::span<const std::size_t> workloads) {
+        requests_.resize(compiled_.builds.size());
+        for (std::size_t i = 0; i < workloads.size(); ++i) {
+            requests_.at(compiled_.build_of_workload.at(i)) =
+                request_for(task_.workloads.at(workloads[i]));
+        }
+    }
+
+    /// @throws Error (a wrong plan)
+    [[nodiscard]] HiddenBuilds add(const Workload& shape, const std::stop_token& stop) {
+        if (!serves(plan_, task_, shape, compiled_.candidate.bindings, device_)) {
+            if (compiled_.builds.empty()) {
+                throw Error(ErrorCode::invalid_argument,
+                            "its //@valid line excludes every shape that is to be checked");
+            }
+            compiled_.build_of_workload.push_back(0);
+            return {};
+        }
+        const std::size_t index = find_or_compile(request_for(shape), stop);
+        const CompileResult& build = compiled_.builds.at(index);
+        if (build.status != CompileStatus::ok) {
+            const bool cancelled = build.status == CompileStatus::cancelled;
+            return {cancelled ? EvaluationStatus::cancelled : EvaluationStatus::compile_error,
+                    describe_failure(build)};
+        }
+        const plan::ResolvedPlan resolved =
+            resolve_for(plan_, task_, shape, compiled_.candidate.bindings, device_, &build);
+        plan::check_build(plan_, resolved, build, device_);
+        compiled_.build_of_workload.push_back(index);
+        return {};
+    }
+
+  private:
+    [[nodiscard]] CompileRequest request_for(const Workload& shape) const {
+        CompileRequest request =
+            plan::compile_request(plan_, compiled_.candidate, task_.definition,
+                                  axis_values(task_.definition, shape), device_.arch);
+        request.time_limit = limits_.time;
+        request.memory_limit_bytes = limits_.memory_bytes;
+        return request;
+    }
+
+    [[nodiscard]] std::size_t find_or_compile(CompileRequest request, const std::stop_token& stop) {
+        const auto known =
+            std::find_if(requests_.begin(), requests_.end(),
+                         [&](const CompileRequest& other) { return same_request(request, other); });
+        const auto index = static_cast<std::size_t>(known - requests_.begin());
+        if (known != requests_.end()) return index;
+        compiled_.builds.push_back(compile_as_result(compiler_, request, stop));
+        requests_.push_back(std::move(request));
+        return index;
+    }
+
+    Compiler& compiler_;
+    const Task& task_;
+    CompiledCandidate& compiled_;
+    plan::Plan plan_;
+    const DeviceInfo& device_;
+    const BuildLimits& limits_;
+    std::vector<CompileRequest> requests_;  ///< by build
+};
+
+}  // namespace
+
+HiddenBuilds add_hidden_builds(Compiler& compiler, const Task& task, CompiledCandidate& compiled,
+                               const std::string& file, std::span<const std::size_t> workloads,
+                               std::span<const Workload> shapes, const DeviceInfo& device,
+                               const BuildLimits& limits, std::stop_token stop) {
+    if (shapes.empty()) return {};
+    HiddenBuilder builder(compiler, task, compiled, file, device, limits);
+    builder.know(workloads);
+    for (const Workload& shape : shapes) {
+        HiddenBuilds added;
+        try {
+            added = builder.add(shape, stop);
+        } catch (const Error& error) {
+            if (!is_plan_error(error)) throw;
+            added = {EvaluationStatus::plan_error, error.what()};
+        }
+        if (added.ok()) continue;
+        added.message =
+            fmt::format("on another shape, {}: {}", describe_shape(shape), added.message);
+        return added;
+    }
+    return {};
+}
+
+void skip_hidden_builds(CompiledCandidate& opponent, std::size_t workloads, std::size_t shapes) {
+    opponent.build_of_workload.resize(workloads);
+    opponent.build_of_workload.resize(workloads + shapes, 0);
+}
+
+std::string describe_shape(const Workload& shape) {
+    std::string text;
+    for (const auto& [name, value] : shape.axes) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+    }
+    return text;
 }
 
 }  // namespace kernelforge

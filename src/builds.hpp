@@ -29,16 +29,21 @@ struct BuildLimits {
 /// All workloads of a task, in order.
 [[nodiscard]] std::vector<std::size_t> all_workloads(const Task& task);
 
-/// What `plan::resolve` needs for one workload. `build` gives OCC(kernel) its value; null: OCC
-/// is 1. `build` and `device` must outlive the result.
-[[nodiscard]] plan::Environment environment_for(const Task& task, std::size_t workload,
+/// What `plan::resolve` needs for one workload, of the task or hidden. `build` gives OCC(kernel)
+/// its value; null: OCC is 1. `build` and `device` must outlive the result.
+[[nodiscard]] plan::Environment environment_for(const Task& task, const Workload& workload,
                                                 const Bindings& bindings, const DeviceInfo& device,
                                                 const CompileResult* build);
 
 /// The plan in numbers. @throws Error invalid_argument, as `plan::resolve`
 [[nodiscard]] plan::ResolvedPlan resolve_for(const plan::Plan& plan, const Task& task,
-                                             std::size_t workload, const Bindings& bindings,
+                                             const Workload& workload, const Bindings& bindings,
                                              const DeviceInfo& device, const CompileResult* build);
+
+/// Whether the plan's `//@valid` lets it serve this shape. A condition that cannot be evaluated, or
+/// a plan that fails behind it, counts as true: the failure is then the candidate's.
+[[nodiscard]] bool serves(const plan::Plan& plan, const Task& task, const Workload& workload,
+                          const Bindings& bindings, const DeviceInfo& device);
 
 /// Compiles once for each set of definitions that the workloads need. Stops at the first build that
 /// fails; it is then the last of `builds`, and `failed_build` finds it. [any]
@@ -75,5 +80,30 @@ struct Built {
                                     std::span<const std::size_t> workloads,
                                     const DeviceInfo& device, const BuildLimits& limits,
                                     std::stop_token stop);
+
+/// Whether further shapes could be built for.
+struct HiddenBuilds {
+    EvaluationStatus status = EvaluationStatus::ok;  ///< ok, plan_error, compile_error or cancelled
+    std::string message;  ///< one sentence that names the shape's axes; empty when ok
+    [[nodiscard]] bool ok() const noexcept { return status == EvaluationStatus::ok; }
+};
+
+/// Appends to `compiled`, which has builds for `workloads`, what `EvaluationRequest::hidden` needs:
+/// a build index for each of `shapes`, with a new build only where the plan specialises an axis
+/// that differs. A shape that `//@valid` refuses is not run and points at the first build. [any]
+/// @throws Error as `Compiler::compile`
+[[nodiscard]] HiddenBuilds add_hidden_builds(Compiler& compiler, const Task& task,
+                                             CompiledCandidate& compiled, const std::string& file,
+                                             std::span<const std::size_t> workloads,
+                                             std::span<const Workload> shapes,
+                                             const DeviceInfo& device, const BuildLimits& limits,
+                                             std::stop_token stop);
+
+/// An opponent is timed on workloads and never runs a hidden shape: its indices only keep their
+/// place.
+void skip_hidden_builds(CompiledCandidate& opponent, std::size_t workloads, std::size_t shapes);
+
+/// "rows=3 cols=17": variable axes.
+[[nodiscard]] std::string describe_shape(const Workload& shape);
 
 }  // namespace kernelforge

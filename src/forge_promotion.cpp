@@ -9,13 +9,13 @@
 #include <set>
 
 #include "base/sha256.hpp"
+#include "builds.hpp"
 #include "referee/statistics.hpp"
 
 namespace kernelforge {
 namespace {
 
 constexpr double worst_workload = 0.98;
-constexpr int passes = 2;
 
 void add_candidate(Sha256& hash, const CompiledCandidate& candidate) {
     hash.field(node_id(candidate.candidate).value);
@@ -37,13 +37,11 @@ std::string describe(const PairedRatio& paired) {
                        paired.ratio, paired.low, paired.high);
 }
 
-double combined_least_gain(const Evaluation& evaluation) {
-    double log_sum = 0.0;
-    for (const WorkloadResult& workload : evaluation.workloads) {
-        const double seconds = workload.timing ? workload.timing->median_s : 0.0;
-        log_sum += std::log1p(referee::least_gain(seconds));
-    }
-    return std::expm1(log_sum / static_cast<double>(evaluation.workloads.size()));
+void add_workload(Sha256& hash, const Workload& workload) {
+    hash.field(workload.uuid);
+    for (const auto& [axis, value] : workload.axes) hash.field(fmt::format("{}={}", axis, value));
+    for (const auto& [name, value] : workload.scalars)
+        hash.field(fmt::format("{}={}", name, value));
 }
 
 }  // namespace
@@ -52,11 +50,11 @@ std::string request_id(const EvaluationRequest& request, const std::string& pref
     Sha256 hash;
     hash.field(request.task->definition.name);
     for (const std::size_t workload : request.workloads) {
-        const Workload& chosen = request.task->workloads.at(workload);
-        hash.field(chosen.uuid);
-        for (const auto& [axis, value] : chosen.axes) hash.field(fmt::format("{}={}", axis, value));
-        for (const auto& [name, value] : chosen.scalars)
-            hash.field(fmt::format("{}={}", name, value));
+        add_workload(hash, request.task->workloads.at(workload));
+    }
+    for (const Workload& shape : request.hidden) {
+        hash.field("hidden");
+        add_workload(hash, shape);
     }
     add_candidate(hash, request.candidate);
     add_candidate(hash, request.reference);
@@ -65,13 +63,19 @@ std::string request_id(const EvaluationRequest& request, const std::string& pref
         for (const std::string& argument : request.command->command) hash.field(argument);
     }
     hash.field(to_string(request.depth));
-    hash.field(fmt::format("{} {}", request.seed, request.device));
+    hash.field(
+        fmt::format("{} {}{}", request.seed, request.device, request.fresh_worker ? " fresh" : ""));
     return prefix + "-" + hash.hex().substr(0, 16);
 }
 
-std::optional<PairedRatio> combined_ratio(const Evaluation& evaluation) {
+double weight_of(const Task& task, std::size_t workload) {
+    return workload < task.workloads.size() ? task.workloads[workload].weight : 1.0;
+}
+
+std::optional<PairedRatio> combined_ratio(const Task& task, const Evaluation& evaluation) {
     if (evaluation.workloads.empty()) return std::nullopt;
     double log_sum = 0.0;
+    double weights = 0.0;
     double below = 0.0;
     double above = 0.0;
     PairedRatio combined;
@@ -79,42 +83,58 @@ std::optional<PairedRatio> combined_ratio(const Evaluation& evaluation) {
     for (const WorkloadResult& workload : evaluation.workloads) {
         if (!workload.paired || !(workload.paired->ratio > 0.0)) return std::nullopt;
         const PairedRatio& paired = *workload.paired;
-        log_sum += std::log(paired.ratio);
-        below += std::pow(std::log(paired.ratio) - std::log(paired.low), 2);
-        above += std::pow(std::log(paired.high) - std::log(paired.ratio), 2);
+        const double weight = weight_of(task, workload.workload);
+        weights += weight;
+        log_sum += weight * std::log(paired.ratio);
+        below += std::pow(weight * (std::log(paired.ratio) - std::log(paired.low)), 2);
+        above += std::pow(weight * (std::log(paired.high) - std::log(paired.ratio)), 2);
         combined.quads = std::min(combined.quads, paired.quads);
     }
-    const auto count = static_cast<double>(evaluation.workloads.size());
-    combined.ratio = std::exp(log_sum / count);
-    combined.low = std::exp((log_sum - std::sqrt(below)) / count);
-    combined.high = std::exp((log_sum + std::sqrt(above)) / count);
+    combined.ratio = std::exp(log_sum / weights);
+    combined.low = std::exp((log_sum - std::sqrt(below)) / weights);
+    combined.high = std::exp((log_sum + std::sqrt(above)) / weights);
     return combined;
 }
 
-std::optional<double> speedup_over(std::span<const double> baseline_s,
+double combined_least_gain(const Task& task, const Evaluation& evaluation) {
+    double log_sum = 0.0;
+    double weights = 0.0;
+    for (const WorkloadResult& workload : evaluation.workloads) {
+        const double seconds = workload.timing ? workload.timing->median_s : 0.0;
+        const double weight = weight_of(task, workload.workload);
+        weights += weight;
+        log_sum += weight * std::log1p(referee::least_gain(seconds));
+    }
+    return std::expm1(log_sum / weights);
+}
+
+std::optional<double> speedup_over(const Task& task, std::span<const double> baseline_s,
                                    const Evaluation& evaluation) {
     if (evaluation.workloads.empty()) return std::nullopt;
     double log_sum = 0.0;
+    double weights = 0.0;
     for (const WorkloadResult& workload : evaluation.workloads) {
         if (!workload.timing || !(workload.timing->median_s > 0.0)) return std::nullopt;
         if (workload.workload >= baseline_s.size() || !(baseline_s[workload.workload] > 0.0)) {
             return std::nullopt;
         }
-        log_sum += std::log(baseline_s[workload.workload] / workload.timing->median_s);
+        const double weight = weight_of(task, workload.workload);
+        weights += weight;
+        log_sum += weight * std::log(baseline_s[workload.workload] / workload.timing->median_s);
     }
-    return std::exp(log_sum / static_cast<double>(evaluation.workloads.size()));
+    return std::exp(log_sum / weights);
 }
 
-bool worth_promoting(const Evaluation& screen) {
+bool worth_promoting(const Task& task, const Evaluation& screen) {
     if (screen.status != EvaluationStatus::ok) return false;
-    const std::optional<PairedRatio> paired = combined_ratio(screen);
+    const std::optional<PairedRatio> paired = combined_ratio(task, screen);
     return paired && paired->ratio > 1.0;
 }
 
-bool passes_promotion(const Evaluation& promotion) {
+bool passes_promotion(const Task& task, const Evaluation& promotion) {
     if (promotion.status != EvaluationStatus::ok) return false;
-    const std::optional<PairedRatio> paired = combined_ratio(promotion);
-    if (!paired || !(paired->low >= 1.0 + combined_least_gain(promotion))) return false;
+    const std::optional<PairedRatio> paired = combined_ratio(task, promotion);
+    if (!paired || !(paired->low >= 1.0 + combined_least_gain(task, promotion))) return false;
     return std::none_of(
         promotion.workloads.begin(), promotion.workloads.end(),
         [](const WorkloadResult& workload) { return workload.paired->high < worst_workload; });
@@ -154,6 +174,60 @@ std::optional<std::string> implausible(const Evaluation& evaluation,
     return std::nullopt;
 }
 
+std::optional<std::string> implausible_hidden(const Evaluation& evaluation, std::size_t count,
+                                              bool all) {
+    std::set<std::size_t> seen;
+    for (const HiddenResult& result : evaluation.hidden) {
+        if (result.hidden >= count) {
+            return fmt::format("implausible verdict: hidden shape {} was not asked for",
+                               result.hidden);
+        }
+        if (!seen.insert(result.hidden).second) {
+            return fmt::format("implausible verdict: hidden shape {} is there twice",
+                               result.hidden);
+        }
+    }
+    if (all && evaluation.status == EvaluationStatus::ok && seen.size() != count) {
+        return fmt::format("implausible verdict: expected verdicts on {} hidden shapes, found {}",
+                           count, seen.size());
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+/// A failure on a hidden shape is one of the candidate.
+void fold_hidden(const EvaluationRequest& request, Evaluation& evaluation) {
+    if (evaluation.status != EvaluationStatus::ok) return;
+    for (const HiddenResult& result : evaluation.hidden) {
+        if (result.status == EvaluationStatus::ok) continue;
+        evaluation.status = result.status;
+        evaluation.message =
+            fmt::format("on another shape, {}: {}", describe_shape(request.hidden[result.hidden]),
+                        result.message);
+        return;
+    }
+}
+
+/// Nothing of an implausible verdict is kept: none of it can be trusted.
+Evaluation refuse(const EvaluationRequest& request, const Evaluation& evaluation,
+                  const std::string& why) {
+    Evaluation refused;
+    refused.id = request.id;
+    refused.device = evaluation.device;
+    refused.evaluator = evaluation.evaluator;
+    refused.message = why;
+    return refused;
+}
+
+/// Whether an ok verdict on this request has times. A command may leave out what it cannot run.
+bool is_timed(const EvaluationRequest& request) {
+    return !request.command && (request.depth == EvaluationDepth::screen ||
+                                request.depth == EvaluationDepth::promotion);
+}
+
+}  // namespace
+
 Evaluation evaluate_as_status(Evaluator& evaluator, EvaluationRequest request,
                               const std::string& prefix, std::stop_token stop) {
     request.id = request_id(request, prefix);
@@ -180,42 +254,122 @@ Evaluation evaluate_as_status(Evaluator& evaluator, EvaluationRequest request,
         evaluation.status = EvaluationStatus::evaluator_failed;
         evaluation.message = "evaluation cancelled although no stop was requested";
     }
-    // A command may leave out what it cannot run.
-    const bool timed = request.depth != EvaluationDepth::check && !request.command;
-    if (const auto why = implausible(evaluation, request.workloads, timed)) {
-        Evaluation refused;  // nothing of it is kept: none of it can be trusted
-        refused.id = request.id;
-        refused.device = evaluation.device;
-        refused.evaluator = evaluation.evaluator;
-        refused.message = *why;
-        return refused;
+    if (const auto why = implausible(evaluation, request.workloads, is_timed(request))) {
+        return refuse(request, evaluation, *why);
     }
+    // A command runs workloads only; a sanitizer that is missing runs nothing.
+    const bool all = !request.command && request.depth != EvaluationDepth::admission &&
+                     request.depth != EvaluationDepth::sanitize;
+    if (const auto why = implausible_hidden(evaluation, request.hidden.size(), all)) {
+        return refuse(request, evaluation, *why);
+    }
+    fold_hidden(request, evaluation);
     return evaluation;
 }
 
-Promotion promote(Evaluator& evaluator, EvaluationRequest request, std::stop_token stop) {
+namespace {
+
+/// The steps of a promotion, in order.
+enum class Step { first, sanitize, second };
+
+EvaluationRequest request_of(Step step, const EvaluationRequest& request) {
+    EvaluationRequest own = request;
+    if (step == Step::sanitize) {
+        own.depth = EvaluationDepth::sanitize;
+        own.opponent.reset();
+        return own;
+    }
+    own.depth = EvaluationDepth::promotion;
+    own.seed += step == Step::first ? 1 : 2;  // another order of pairs, other hidden shapes
+    own.fresh_worker = step == Step::second;
+    return own;
+}
+
+std::string prefix_of(Step step) {
+    switch (step) {
+        case Step::first:
+            return "promotion1";
+        case Step::sanitize:
+            return "sanitize";
+        case Step::second:
+            return "promotion2";
+    }
+    return "promotion";
+}
+
+/// Whether the tools let the candidate go on. That a tool gave no verdict is no fault of the
+/// candidate's: a warning.
+bool passes_tools(const Evaluation& sanitized, Promotion& result) {
+    for (const SanitizerResult& tool : sanitized.sanitizer) {
+        if (tool.status == SanitizerResult::Status::findings) {
+            result.evaluation.status = EvaluationStatus::rejected;
+            result.evaluation.rule = "compute-sanitizer " + tool.tool;
+            result.evaluation.message = fmt::format("{}: {}", result.evaluation.rule, tool.message);
+            return false;
+        }
+        if (tool.status != SanitizerResult::Status::clean) {
+            result.warnings.push_back(fmt::format("sanitizer: {} {}: {}", tool.tool,
+                                                  to_string(tool.status), tool.message));
+        }
+    }
+    switch (sanitized.status) {
+        // Slowed down by a tool, a race may show for the first time in what it computes.
+        case EvaluationStatus::wrong_result:
+        case EvaluationStatus::rejected:
+            result.evaluation.message = "under compute-sanitizer: " + sanitized.message;
+            break;
+        // It cannot be built for the small shapes that the tools run.
+        case EvaluationStatus::compile_error:
+        case EvaluationStatus::plan_error:
+            result.evaluation.message = sanitized.message;
+            break;
+        default:
+            if (sanitized.sanitizer.empty()) {
+                result.warnings.push_back(fmt::format("sanitizer: unavailable: {}",
+                                                      sanitized.message.empty()
+                                                          ? "the evaluator has no such tools"
+                                                          : sanitized.message));
+            }
+            return true;
+    }
+    result.evaluation.status = sanitized.status;
+    result.evaluation.rule = sanitized.rule;
+    return false;
+}
+
+}  // namespace
+
+Promotion promote(Evaluator& evaluator, EvaluationRequest request, const AddHidden& add_hidden,
+                  std::stop_token stop) {
     if (!request.opponent) {
         throw Error(ErrorCode::invalid_argument, "promotion: expected an opponent, found none");
     }
-    request.depth = EvaluationDepth::promotion;
     Promotion result;
-    for (int pass = 1; pass <= passes; ++pass) {
-        ++request.seed;  // another order of pairs
-        const Evaluation evaluation =
-            evaluate_as_status(evaluator, request, fmt::format("promotion{}", pass), stop);
-        if (evaluation.status == EvaluationStatus::pending) {
+    std::vector<SanitizerResult> tools;
+    for (const Step step : {Step::first, Step::sanitize, Step::second}) {
+        EvaluationRequest own = request_of(step, request);
+        std::optional<Evaluation> verdict = add_hidden ? add_hidden(own) : std::nullopt;
+        if (!verdict) verdict = evaluate_as_status(evaluator, own, prefix_of(step), stop);
+        if (verdict->status == EvaluationStatus::pending) {
             result.pending = true;
             continue;
         }
-        result.evaluation = evaluation;
-        result.promoted = passes_promotion(evaluation);
+        if (step == Step::sanitize && verdict->status != EvaluationStatus::cancelled) {
+            tools = verdict->sanitizer;
+            if (result.evaluation.status != EvaluationStatus::ok) continue;  // pending
+            result.promoted = passes_tools(*verdict, result);
+        } else {
+            result.evaluation = *verdict;
+            result.promoted = passes_promotion(*request.task, *verdict);
+        }
         if (!result.promoted) {
             result.pending = false;
             break;
         }
     }
     result.promoted = result.promoted && !result.pending;
-    const std::optional<PairedRatio> paired = combined_ratio(result.evaluation);
+    result.evaluation.sanitizer = std::move(tools);
+    const std::optional<PairedRatio> paired = combined_ratio(*request.task, result.evaluation);
     result.message = !result.evaluation.message.empty() ? result.evaluation.message
                      : paired                           ? describe(*paired)
                                                         : "no pairs were timed";

@@ -79,9 +79,16 @@ Json json_of(const ForgeResult& result) {
     json["best_node"] = result.best_node.value;
     json["best_file"] = result.best_path.empty() ? "" : best_file;
     json["speedup"] = number_or_null(result.speedup);
+    json["best_baseline"] = result.best_baseline;
+    json["speedup_over_best_baseline"] = number_or_null(result.speedup_over_best);
+    json["sanitizer"] = Json::object();
+    for (const SanitizerResult& tool : result.sanitizer) {
+        json["sanitizer"][tool.tool] = kernelforge::to_string(tool.status);
+    }
     json["evaluations"] = result.evaluations;
     json["expansions"] = result.expansions;
     json["input_tokens"] = value_or_null(result.usage.input_tokens);
+    json["cached_input_tokens"] = value_or_null(result.usage.cached_input_tokens);
     json["output_tokens"] = value_or_null(result.usage.output_tokens);
     json["cost_usd"] = number_or_null(result.usage.cost_usd);
     json["time_s"] = result.time.count();
@@ -125,16 +132,37 @@ std::vector<WorkloadSummary> ForgeRun::summaries() const {
     return all;
 }
 
-/// Geometric mean over the workloads whose bound is known.
+/// Weighted geometric mean over the workloads whose bound is known.
 std::optional<double> ForgeRun::leader_headroom() const {
     double log_sum = 0.0;
-    int count = 0;
-    for (const WorkloadSummary& summary : summaries()) {
-        if (!summary.headroom) continue;
-        log_sum += std::log(*summary.headroom);
-        ++count;
+    double weights = 0.0;
+    const std::vector<WorkloadSummary> all = summaries();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (!all[i].headroom) continue;
+        const double weight = weight_of(*task_, workloads_[i]);
+        log_sum += weight * std::log(*all[i].headroom);
+        weights += weight;
     }
-    return count == 0 ? std::nullopt : std::optional(std::exp(log_sum / count));
+    return weights > 0.0 ? std::optional(std::exp(log_sum / weights)) : std::nullopt;
+}
+
+/// The fastest of those with a time of every workload: what a result must be compared with.
+const ForgeRun::Baseline* ForgeRun::best_baseline() const {
+    const Baseline* best = nullptr;
+    double least = 0.0;
+    for (const Baseline& baseline : baselines_) {
+        double log_sum = 0.0;
+        bool whole = !baseline.times_s.empty();
+        for (std::size_t i = 0; i < baseline.times_s.size(); ++i) {
+            const std::optional<double>& seconds = baseline.times_s[i];
+            whole = whole && seconds && *seconds > 0.0;
+            if (whole) log_sum += weight_of(*task_, i) * std::log(*seconds);
+        }
+        if (!whole || (best != nullptr && log_sum >= least)) continue;
+        best = &baseline;
+        least = log_sum;
+    }
+    return best;
 }
 
 ForgeResult ForgeRun::result() const {
@@ -150,10 +178,20 @@ ForgeResult ForgeRun::result() const {
     const auto leader = known_.find(leader_);
     if (leader == known_.end()) return result;
     result.best_node = leader_;
-    result.speedup = leader->second.record.speedup;
+    const NodeRecord& record = leader->second.record;
+    result.speedup = record.speedup;
+    const Evaluation& timed = record.promotion ? *record.promotion : *record.evaluation;
+    result.sanitizer = timed.sanitizer;
+    if (const Baseline* best = best_baseline()) {
+        std::vector<double> times;
+        for (const auto& seconds : best->times_s) times.push_back(*seconds);
+        result.best_baseline = best->spec->name;
+        result.speedup_over_best = speedup_over(*task_, times, timed);
+    }
     if (leader_ == root_) return result;
     const Candidate& best = *leader->second.record.candidate;
-    const plan::Plan parsed = plan::parse_plan(best.source, "candidate.cu", task_->definition);
+    const plan::Plan parsed =
+        plan::parse_plan(best.source, "candidate.cu", task_->definition, task_->constant_inputs);
     result.best.variants.push_back({best, parsed.valid ? parsed.valid->text() : ""});
     result.best_path = (std::filesystem::path(options_.run_folder) / best_file).string();
     return result;

@@ -336,7 +336,7 @@ void ForgeRun::choose_leader(const std::vector<std::unique_ptr<Attempt>>& batch)
             break;
         }
         if (!attempt->promoted) continue;
-        const double ratio = combined_ratio(*attempt->record.promotion)->ratio;
+        const double ratio = combined_ratio(*task_, *attempt->record.promotion)->ratio;
         if (ratio > best) {
             winner = attempt.get();
             best = ratio;

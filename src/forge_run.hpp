@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -129,7 +130,9 @@ class ForgeRun {
     void next_turn(Attempt& attempt);
     [[nodiscard]] EvaluationRequest request_for(const CompiledCandidate& candidate,
                                                 EvaluationDepth depth) const;
+    [[nodiscard]] AddHidden hidden_adder();
     [[nodiscard]] Evaluation evaluate(const EvaluationRequest& request);
+    void warn_once(const std::string& warning);
     void count_failure(EvaluationStatus status);
     void find_identity(Known& known);
     [[nodiscard]] const CompiledCandidate* leader_build();
@@ -142,6 +145,7 @@ class ForgeRun {
     void write_run_file(const ForgeResult* result) const;
     void write_best() const;
     [[nodiscard]] std::optional<double> leader_headroom() const;
+    [[nodiscard]] const Baseline* best_baseline() const;
 
     void emit(ForgeEvent::Kind kind, const Attempt* attempt, std::string message) const;
     void count_usage(const Usage& usage);
@@ -186,6 +190,7 @@ class ForgeRun {
     std::int64_t expansions_told_ = 0;
     int fruitless_ = 0;  ///< expansions in a row, since `run` was called, without an evaluation
     Usage usage_;
+    std::set<std::string> warned_;
     int backend_failures_ = 0;    ///< in a row
     int evaluator_failures_ = 0;  ///< in a row
     std::optional<std::pair<StopReason, std::string>> ended_;

@@ -225,7 +225,9 @@ NodeRecord ForgeRun::evaluate_baseline(const BaselineSpec& spec) {
     Built built;
     if (spec.kind == BaselineSpec::Kind::command) {
         request.command = spec;
-    } else if (spec.kind == BaselineSpec::Kind::cuda) {
+    } else {
+        // Those of libraries are plans too, of trusted steps that the task's policy does not
+        // concern.
         record.candidate = Candidate{spec.source, {}};
         record.id = node_id(*record.candidate);
         built = build_candidate(*parts_.compiler, *task_, *record.candidate,
@@ -239,9 +241,6 @@ NodeRecord ForgeRun::evaluate_baseline(const BaselineSpec& spec) {
         record.message = built.message;
         if (!built.ok()) return record;
         request.candidate = built.compiled;
-    } else {
-        record.message = "this kind of baseline is not supported yet";
-        return record;
     }
     record.evaluation = evaluate(request);
     record.status = record.evaluation->status;
@@ -272,7 +271,7 @@ void ForgeRun::accept_baseline(std::size_t index, NodeRecord record) {
     }
     if (index == portable_) {
         plant_root(record);
-    } else if (record.candidate) {
+    } else if (record.candidate && baseline.spec->kind == BaselineSpec::Kind::cuda) {
         known_sources_.emplace(normalised_source(record.candidate->source), record.id);
         known_.emplace(record.id, Known{std::move(record), {}});
     }

@@ -6,6 +6,7 @@
 #include "forge_diagnosis.hpp"
 #include "forge_run.hpp"
 #include "guards.hpp"
+#include "hidden_shapes.hpp"
 #include "prompt.hpp"
 
 // One turn of one expansion: prompt, reply, guards, compilation, judgement.
@@ -25,6 +26,9 @@ bool is_repairable(const NodeRecord& record) {
         case EvaluationStatus::crashed:
         case EvaluationStatus::wrong_result:
             return true;
+        case EvaluationStatus::rejected:
+            // A tool said where; a refused time says nothing that could be repaired.
+            return record.promotion && record.promotion->rule.starts_with("compute-sanitizer");
         default:
             return false;
     }
@@ -219,6 +223,10 @@ void ForgeRun::take_build(Attempt& attempt) {
     if (!built.ok()) {
         return end_turn(attempt, ExpansionOutcome::evaluated, built.status, built.message);
     }
+    if (plan::has_calls(*built.plan) && !task_->policy.library_calls) {
+        return end_turn(attempt, ExpansionOutcome::guarded, EvaluationStatus::rejected,
+                        "policy: the task does not allow //@call steps");
+    }
     for (const CompileResult& result : built.compiled.builds) {
         if (const auto refusal = guard_build(result, task_->policy, options_.max_spill_bytes)) {
             return end_turn(attempt, ExpansionOutcome::guarded, EvaluationStatus::rejected,
@@ -243,7 +251,7 @@ void ForgeRun::judge(Attempt& attempt) {
     request.opponent = *opponent;
     if (!screen(attempt, request)) return;
     std::string message = record.evaluation->message;
-    if (worth_promoting(*record.evaluation)) {
+    if (worth_promoting(*task_, *record.evaluation)) {
         if (!promote_candidate(attempt, request)) return;
         message = record.message;
     }
@@ -253,7 +261,7 @@ void ForgeRun::judge(Attempt& attempt) {
         if (record.promotion) status = record.promotion->status;
         const Evaluation& timed = record.promotion ? *record.promotion : *record.evaluation;
         if (status == EvaluationStatus::ok) {
-            record.speedup = speedup_over(baseline_times_, timed);
+            record.speedup = speedup_over(*task_, baseline_times_, timed);
             record.diagnosis = diagnose_candidate(attempt.built, timed);
         }
     }
@@ -283,13 +291,22 @@ bool ForgeRun::is_duplicate(Attempt& attempt) {
     return true;
 }
 
+/// Hidden shapes are drawn when a request is made, so that each has its own.
+AddHidden ForgeRun::hidden_adder() {
+    return [this](EvaluationRequest& request) {
+        return add_hidden_shapes(*parts_.compiler, device_, build_limits(), request, stop_);
+    };
+}
+
 /// False: not now.
 bool ForgeRun::screen(Attempt& attempt, const EvaluationRequest& request) {
-    const Evaluation evaluation = evaluate(request);
+    EvaluationRequest own = request;
+    std::optional<Evaluation> unbuilt = hidden_adder()(own);
+    const Evaluation evaluation = unbuilt ? std::move(*unbuilt) : evaluate(own);
     if (evaluation.status == EvaluationStatus::pending) {
         attempt.stage = Stage::waiting_evaluation;
         // One visit of the device should be enough: what the screen may ask for is queued with it.
-        (void)promote(*parts_.evaluator, request, stop_);
+        (void)promote(*parts_.evaluator, request, hidden_adder(), stop_);
         return false;
     }
     if (evaluation.status == EvaluationStatus::cancelled) return false;
@@ -303,7 +320,8 @@ bool ForgeRun::screen(Attempt& attempt, const EvaluationRequest& request) {
 
 /// False: not now.
 bool ForgeRun::promote_candidate(Attempt& attempt, const EvaluationRequest& request) {
-    const Promotion promotion = promote(*parts_.evaluator, request, stop_);
+    const Promotion promotion = promote(*parts_.evaluator, request, hidden_adder(), stop_);
+    for (const std::string& warning : promotion.warnings) warn_once(warning);
     if (promotion.pending) {
         attempt.stage = Stage::waiting_evaluation;
         return false;
@@ -425,6 +443,13 @@ Evaluation ForgeRun::evaluate(const EvaluationRequest& request) {
     Evaluation evaluation = evaluate_as_status(*parts_.evaluator, request, prefix, stop_);
     count_failure(evaluation.status);
     return evaluation;
+}
+
+/// A tool that is missing is missing for every candidate: said once.
+void ForgeRun::warn_once(const std::string& warning) {
+    if (!warned_.insert(warning).second) return;
+    if (parts_.log) parts_.log(LogLevel::warning, warning);
+    emit(ForgeEvent::Kind::warning, nullptr, warning);
 }
 
 void ForgeRun::count_failure(EvaluationStatus status) {

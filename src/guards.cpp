@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/sha256.hpp"
+#include "plan/plan.hpp"
 
 namespace kernelforge {
 namespace {
@@ -36,7 +37,11 @@ enum class Language { cpp, ptx };
 std::size_t end_of_literal(std::string_view source, std::size_t begin, Language language) {
     const char quote = source[begin];
     std::size_t i = begin + 1;
-    while (i < source.size() && source[i] != quote && source[i] != '\n') {
+    // In PTX a string goes on over the end of a line, in C++ it does not.
+    const auto ends = [&](char c) {
+        return c == quote || (c == '\n' && language == Language::cpp);
+    };
+    while (i < source.size() && !ends(source[i])) {
         i += source[i] == '\\' && language == Language::cpp ? 2 : 1;
     }
     return std::min(i + 1, source.size());
@@ -188,6 +193,7 @@ std::string_view forbidden_assembly(std::string_view word) {
     if (word.starts_with("%clock") || word.starts_with("%globaltimer")) {
         return "a kernel must not depend on a clock";
     }
+    if (word.starts_with("%gridid")) return "a kernel must not depend on how many ran before";
     if (word.starts_with("%pm")) return "performance counters";
     if (word == "brkpt" || word == "pmevent") return "debugging instructions";
     if (word == "discard") return "discard drops other buffers' lines";
@@ -404,6 +410,11 @@ std::optional<Refusal> guard_source(std::string_view source, const Policy& polic
     if (source.size() > max_bytes) {
         return Refusal{"size", fmt::format("the candidate has {} bytes, at most {} allowed",
                                            source.size(), max_bytes)};
+    }
+    if (const auto call = plan::first_call(source); call && !policy.library_calls) {
+        return Refusal{"policy", fmt::format("line {}: this task does not allow library steps "
+                                             "(//@call)",
+                                             call->line)};
     }
     for (const Piece& piece : pieces(source, Language::cpp)) {
         std::optional<Refusal> refusal;

@@ -31,7 +31,8 @@ struct Refusal {
 ///   device-side allocation (`malloc`, `free`, `new`, `delete`), clocks (`clock`, `clock64`,
 ///   `globaltimer`) and, in `asm` text, `%clock`, `%globaltimer`, `%pm…`, `brkpt`, `pmevent`,
 ///   `call`, `discard`
-/// - `policy`: matrix instructions where the task allows vector fp32 only
+/// - `policy`: matrix instructions where the task allows vector fp32 only, `//@call` steps where it
+///   allows no library steps
 /// A macro can hide a word from these; `guard_build` looks at what was compiled.
 [[nodiscard]] std::optional<Refusal> guard_source(std::string_view source, const Policy& policy,
                                                   std::size_t max_bytes);

@@ -72,11 +72,32 @@ std::string compare_line(const Task& task, const TensorSpec& output) {
         return fmt::format("- {} must match the reference at the precision of its type\n",
                            output.name);
     }
-    if (found->second.kind == CompareSpec::Kind::exact) {
-        return fmt::format("- {} must match the reference exactly\n", output.name);
+    const CompareSpec& compare = found->second;
+    switch (compare.kind) {
+        case CompareSpec::Kind::exact:
+            return fmt::format("- {} must match the reference exactly\n", output.name);
+        case CompareSpec::Kind::set:
+            return fmt::format(
+                "- each run of the last axis of {} must hold the reference's values, in any "
+                "order\n",
+                output.name);
+        case CompareSpec::Kind::by_index:
+            return fmt::format(
+                "- each element of {} must match the reference's of the same {} at {} precision\n",
+                output.name, compare.index, to_string(compare.tier));
+        case CompareSpec::Kind::samples:
+            return fmt::format("- {} must be drawn from the reference's distributions\n",
+                               output.name);
+        case CompareSpec::Kind::custom:
+            return fmt::format("- {} is judged by the comparator {}\n", output.name,
+                               compare.custom);
+        case CompareSpec::Kind::rms:
+        case CompareSpec::Kind::lse:
+        case CompareSpec::Kind::ragged:
+            break;
     }
     return fmt::format("- {} must match the reference at {} precision\n", output.name,
-                       to_string(found->second.tier));
+                       to_string(compare.tier));
 }
 
 std::string operation_text(const Task& task) {
@@ -373,6 +394,13 @@ std::string system_text() {
 
 std::vector<ChatMessage> first_messages(const PromptInput& input) {
     std::vector<std::string> parts = {operation_text(input.task), device_text(input.device)};
+    if (!input.task.constant_inputs.empty()) {
+        parts.push_back(fmt::format("Constant inputs, which //@prepare may use: {}\n",
+                                    fmt::join(input.task.constant_inputs, ", ")));
+    }
+    if (input.task.policy.library_calls) {
+        parts.push_back("# Library steps\n" + std::string(plan::call_summary()));
+    }
     if (!input.guide.empty()) parts.push_back("# Guide\n" + std::string(input.guide) + "\n");
     parts.push_back(workloads_text(input));
     if (input.parent != nullptr) parts.push_back(parent_text(input));

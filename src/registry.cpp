@@ -40,6 +40,7 @@ KERNELFORGE_INTERFACE(Collector, "collector", collectors)
 KERNELFORGE_INTERFACE(ProfilerTool, "profiler_tool", profiler_tools)
 KERNELFORGE_INTERFACE(LlmBackend, "llm_backend", llm_backends)
 KERNELFORGE_INTERFACE(SearchStrategy, "search_strategy", search_strategies)
+KERNELFORGE_INTERFACE(Comparator, "comparator", comparators)
 #undef KERNELFORGE_INTERFACE
 
 /// Calls f.template operator()<I>() for each interface.
@@ -51,6 +52,7 @@ void for_each_interface(F&& f) {
     f.template operator()<ProfilerTool>();
     f.template operator()<LlmBackend>();
     f.template operator()<SearchStrategy>();
+    f.template operator()<Comparator>();
 }
 
 [[noreturn]] void refuse(const std::string& origin, const std::string& cause) {
@@ -263,5 +265,7 @@ template std::unique_ptr<LlmBackend> Registry::make(std::string_view, std::strin
                                                     const PluginContext&) const;
 template std::unique_ptr<SearchStrategy> Registry::make(std::string_view, std::string_view,
                                                         const PluginContext&) const;
+template std::unique_ptr<Comparator> Registry::make(std::string_view, std::string_view,
+                                                    const PluginContext&) const;
 
 }  // namespace kernelforge

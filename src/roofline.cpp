@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "plan/expression.hpp"
 
@@ -17,6 +19,11 @@ using Axes = std::map<std::string, std::int64_t>;
 
 /// Share of a roof from which on a launch counts as limited by it.
 constexpr double limited_share = 0.6;
+/// An input of fewer elements than the largest one's over this is no operand of the products: a
+/// scale for a block of 128 elements, a bias.
+constexpr double operand_share = 64.0;
+/// Matrix units do twice the operations on operands of 8 bits (data sheets of sm_89 to sm_100).
+constexpr double narrow_gain = 2.0;
 
 double tensor_bytes(const TensorSpec& tensor, const Axes& axes) {
     if (tensor.scalar) return 0.0;
@@ -120,16 +127,26 @@ std::optional<double> memory_roof(const Roofs& roofs, double write_share) {
 }
 
 std::optional<double> compute_roof(const Task& task, const Roofs& roofs) {
-    bool floating = false;
-    bool narrow = true;
+    const Axes axes =
+        task.workloads.empty() ? Axes{} : axis_values(task.definition, task.workloads.front());
+    std::vector<std::pair<double, std::size_t>> operands;  // elements, bits of one
+    double largest = 0.0;
     for (const TensorSpec& input : task.definition.inputs) {
         if (input.scalar || !is_floating(input.dtype)) continue;
         if (input.dtype == DType::float64) return std::nullopt;
-        floating = true;
-        narrow = narrow && bits_of(input.dtype) <= 16;
+        const std::size_t bits = bits_of(input.dtype);
+        const double elements =
+            axes.empty() ? 1.0 : tensor_bytes(input, axes) * 8.0 / static_cast<double>(bits);
+        operands.emplace_back(elements, bits);
+        largest = std::max(largest, elements);
     }
-    const bool matrix = floating && narrow && !task.policy.vector_fp32_only;
-    return matrix ? roofs.bf16_flop_per_s : roofs.fp32_flop_per_s;
+    std::size_t widest = 0;
+    for (const auto& [elements, bits] : operands) {
+        if (elements * operand_share >= largest) widest = std::max(widest, bits);
+    }
+    if (widest == 0 || widest > 16 || task.policy.vector_fp32_only) return roofs.fp32_flop_per_s;
+    if (widest > 8 || !roofs.bf16_flop_per_s) return roofs.bf16_flop_per_s;
+    return narrow_gain * *roofs.bf16_flop_per_s;
 }
 
 std::optional<double> bound_s(const Task& task, std::size_t workload, const Roofs& roofs) {

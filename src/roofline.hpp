@@ -29,9 +29,10 @@ struct WorkloadCost {
 /// nothing.
 [[nodiscard]] std::optional<double> memory_roof(const Roofs& roofs, double write_share);
 
-/// Operations a second: the matrix roof where every floating-point input has at most 16 bits and
-/// the task's policy allows matrix instructions, else the fp32 roof; nothing where it was not
-/// measured, and for float64.
+/// Operations a second: the matrix roof where every large floating-point input has at most 16 bits
+/// and the task's policy allows matrix instructions (twice that where they have at most 8), else
+/// the fp32 roof; nothing where it was not measured, and for float64. Large: at least a 64th of the
+/// elements of the largest, in the first workload.
 [[nodiscard]] std::optional<double> compute_roof(const Task& task, const Roofs& roofs);
 
 /// T_SOL in seconds: the largest of bytes over memory roof, operations over compute roof, and the

@@ -19,17 +19,51 @@ DTYPES = {
 }
 
 
-def make_inputs(definition, axes, generator):
-    extents = {name: axis.get("value", axes.get(name)) for name, axis in definition["axes"].items()}
+def evaluate(expression, extents):
+    """Value of an axis that is computed from others; the task is trusted."""
+    return eval(expression.replace("/", "//").replace("////", "//"), {}, dict(extents))
+
+
+def draw(shape, dtype, values, extents, generator):
+    kind = values.get("kind", "normal")
+    tensor = torch.empty(shape, dtype=dtype, device="cuda")
+    if kind == "offsets":
+        bound = extents[values["bound"]]
+        tensor.random_(0, bound + 1, generator=generator)
+        tensor[0], tensor[-1] = 0, bound
+        return tensor.sort().values
+    if kind == "distinct":
+        order = torch.randperm(extents[values["bound"]], device="cuda", generator=generator)
+        return order[: shape[0]].to(dtype)
+    if kind == "uniform":
+        return tensor.uniform_(values.get("low", 0.0), values.get("high", 1.0), generator=generator)
+    if kind == "constant":
+        return tensor.fill_(values["low"])
+    return tensor.normal_(values.get("mean", 0.0), values.get("stddev", 1.0), generator=generator)
+
+
+def make_inputs(definition, workload, generator):
+    extents = {name: axis.get("value", workload["axes"].get(name)) for name, axis in definition["axes"].items()}
+    for name, axis in definition["axes"].items():
+        if "expression" in axis:
+            extents[name] = evaluate(axis["expression"], extents)
     init = definition.get("kernelforge", {}).get("init", {})
-    tensors = []
+    inputs = {}
     for name, spec in definition["inputs"].items():
+        if spec["shape"] is None:
+            inputs[name] = workload["scalars"][name]
+            continue
         shape = [extents[axis] for axis in spec["shape"]]
-        values = init.get(name, {})
-        tensor = torch.empty(shape, dtype=DTYPES[spec["dtype"]], device="cuda")
-        tensor.normal_(values.get("mean", 0.0), values.get("stddev", 1.0), generator=generator)
-        tensors.append(tensor)
-    return tensors
+        inputs[name] = draw(shape, DTYPES[spec["dtype"]], init.get(name, {}), extents, generator)
+    for name, values in init.items():
+        if values.get("used_by"):
+            unused = torch.ones(inputs[name].shape[0], dtype=torch.bool, device="cuda")
+            unused[inputs[values["used_by"]].long()] = False
+            inputs[name][unused] = float("nan")
+    return list(inputs.values())
+
+
+HOLD_CYCLES = 10_000_000  # about 5 ms
 
 
 def span_s(call, flush):
@@ -39,9 +73,11 @@ def span_s(call, flush):
     flush()
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        torch.cuda._sleep(HOLD_CYCLES)  # so that all launches are queued before the first one starts
         call()
         torch.cuda.synchronize()
-    events = [e for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    events = [e for e in profiler.events()
+              if e.device_type == torch.autograd.DeviceType.CUDA and "spin_kernel" not in e.name]
     if not events:
         raise RuntimeError("the profiler recorded no device activity")
     return (max(e.time_range.end for e in events) - min(e.time_range.start for e in events)) * 1e-6
@@ -51,7 +87,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=["eager", "compile"], required=True)
     parser.add_argument("--task", required=True, help="definition.json")
-    parser.add_argument("--workloads", required=True, help="JSON list of {uuid, axes}")
+    parser.add_argument("--workloads", required=True, help="JSON list of {uuid, axes, scalars}")
     parser.add_argument("--samples", type=int, default=20)
     arguments = parser.parse_args()
     with open(arguments.task, encoding="utf-8") as file:
@@ -77,7 +113,7 @@ def main():
 
     generator = torch.Generator(device="cuda").manual_seed(12345)
     for workload in workloads:
-        tensors = make_inputs(definition, workload["axes"], generator)
+        tensors = make_inputs(definition, workload, generator)
         for _ in range(3):
             run(*tensors)
         torch.cuda.synchronize()

@@ -123,6 +123,7 @@ struct Workload {
     std::string uuid;
     std::map<std::string, std::int64_t> axes;    ///< variable axes only
     std::map<std::string, ScalarValue> scalars;  ///< scalar inputs by name
+    double weight = 1.0;                         ///< share of this workload in geometric means, > 0
 };
 
 /// How an input's values are drawn. The referee varies scale and shape of the values around this
@@ -135,12 +136,22 @@ struct InitSpec {
         constant,     ///< low
         permutation,  ///< along the last axis, of 0 … extent-1
         heavy_tail,   ///< normal with occasional values up to 100 times larger
+        offsets,      ///< starts of ragged segments: 0, non-decreasing, the last one is `bound`
+        distinct,     ///< different integers in [0, bound), in random order; one axis
     };
     Kind kind = Kind::normal;
     double mean = 0.0;
     double stddev = 1.0;
     double low = 0.0;
     double high = 1.0;
+    std::string bound;  ///< axis name, for offsets and distinct
+    /// Name of an input of kind `distinct` whose values index the first axis of this one: slices
+    /// that it does not name are NaN (or all bits set), so that reading one shows. Empty: all are
+    /// used.
+    std::string used_by;
+    /// False: the referee always draws the natural values. For inputs of an operation that is well
+    /// conditioned at its natural scale only (products that are exponentiated).
+    bool varied = true;
 };
 
 /// Numerical expectation of an output: the largest normalised root-mean-square error
@@ -169,22 +180,33 @@ enum class PrecisionTier { float64, float32, tensor_float32, float16, bfloat16, 
 /// How one output is compared with the reference.
 struct CompareSpec {
     enum class Kind {
-        rms,
-        exact,
-        set,
-        by_index,
-        lse,
-        custom
-    };  ///< this version executes rms, exact
+        rms,       ///< normalised root-mean-square error of the whole, of tiles, of elements
+        exact,     ///< equal elements
+        set,       ///< integers: each run of the last axis holds the same values in any order
+        by_index,  ///< element p of a run belongs to the value at p of `index`, a `set` output
+        lse,       ///< logarithms of sums: absolute errors; infinities must agree
+        ragged,    ///< rms over each segment of the first axis that `offsets` names
+        samples,   ///< drawn from the distributions in `probabilities`
+        custom,    ///< by a comparator plugin
+    };
     Kind kind = Kind::rms;
     PrecisionTier tier = PrecisionTier::float32;
-    double slack = 1.0;  ///< multiplies the tier's bound, > 0
-    std::string custom;  ///< name of a comparison plugin, for Kind::custom
+    double slack = 1.0;   ///< multiplies the tier's bound, > 0
+    std::string custom;   ///< name of a comparator plugin, for Kind::custom
+    std::string index;    ///< by_index: output of kind set
+    std::string offsets;  ///< ragged: input of init kind offsets
+    /// set: workspace of the reference, `u8 [rows, n]`: 1 where value i of [0, n) may be in or out
+    /// of the row's set within rounding (a near tie). Empty: no ties are allowed.
+    std::string ties;
+    /// samples: workspace of the reference, `f32 [rows, n]`: probability of each value of [0, n).
+    std::string probabilities;
 };
 
 /// What a user would call today.
 struct BaselineSpec {
-    enum class Kind { cuda, cublaslt, cudnn, command };  ///< this version executes cuda, command
+    /// All but `command` are sources in candidate form; those named after a library are plans whose
+    /// work is `//@call` steps of that library.
+    enum class Kind { cuda, cublaslt, cudnn, cub, command };
     std::string name;
     Kind kind = Kind::cuda;
     std::string source;                ///< text of the .cu file; of the script, for Kind::command
@@ -210,6 +232,7 @@ struct Task {
     std::map<std::string, CompareSpec>
         compare;  ///< by output name; absent: rms at the tier of its dtype
     std::map<std::string, std::string> inplace;  ///< output name → the input that shares its buffer
+    std::vector<std::string> unused_inputs;      ///< that no output depends on
     std::vector<std::string> constant_inputs;    ///< weights, which may be prepared once
     std::map<std::string, std::pair<std::int64_t, std::int64_t>>
         axis_ranges;    ///< for hidden shapes

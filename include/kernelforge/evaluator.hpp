@@ -105,6 +105,8 @@ enum class EvaluationDepth {
     check,      ///< correctness only, nothing timed
     screen,     ///< about a second: a few distributions, ten quads
     promotion,  ///< seconds: all distributions, all workloads, forty quads
+    sanitize,   ///< correctness only, once under each tool of compute-sanitizer; minutes at most
+    admission,  ///< is the task fit to judge by? `candidate` is its portable baseline
 };
 
 [[nodiscard]] constexpr std::string_view to_string(EvaluationDepth depth) noexcept {
@@ -115,6 +117,10 @@ enum class EvaluationDepth {
             return "screen";
         case EvaluationDepth::promotion:
             return "promotion";
+        case EvaluationDepth::sanitize:
+            return "sanitize";
+        case EvaluationDepth::admission:
+            return "admission";
     }
     return "unknown";
 }
@@ -123,8 +129,8 @@ enum class EvaluationDepth {
 struct CompiledCandidate {
     Candidate candidate;
     std::vector<CompileResult> builds;
-    /// For each of the request's workloads, the index of its build (axes that the plan specialises
-    /// give different builds). Same length as `EvaluationRequest::workloads`.
+    /// For each of the request's workloads, then of its hidden ones, the index of its build (axes
+    /// that the plan specialises give different builds).
     std::vector<std::size_t> build_of_workload;
 };
 
@@ -133,7 +139,11 @@ struct EvaluationRequest {
     std::string id;
     /// Shared by all requests of a run; never null; never changed while shared.
     std::shared_ptr<const Task> task;
-    std::vector<std::size_t> workloads;  ///< indices into `task->workloads`, at least one
+    std::vector<std::size_t> workloads;  ///< indices into `task->workloads`
+    /// Further shapes that are checked after the workloads and never timed. There is at least one
+    /// workload or hidden shape. A candidate whose `//@valid` is false for a hidden shape passes
+    /// it.
+    std::vector<Workload> hidden;
     CompiledCandidate candidate;
     CompiledCandidate reference;                ///< trusted; gives the expected values
     std::optional<CompiledCandidate> opponent;  ///< timed in pairs with the candidate
@@ -142,6 +152,8 @@ struct EvaluationRequest {
     EvaluationDepth depth = EvaluationDepth::screen;
     std::uint64_t seed = 0;  ///< of the order of pairs; inputs use a secret of the evaluator's own
     int device = 0;
+    /// Runs in a worker process that has run nothing before.
+    bool fresh_worker = false;
     std::chrono::milliseconds time_limit{60'000};
 };
 
@@ -154,6 +166,10 @@ struct Timing {
     int samples = 0;
     Provenance provenance = Provenance::measured;
     std::string clock;  ///< "cupti", "events", or how it was modelled
+    /// The same calls by the other clocks, less their measured offsets; absent where one was not
+    /// read.
+    std::optional<double> events_median_s;
+    std::optional<double> globaltimer_median_s;
 };
 
 /// Candidate against opponent, from quads in random order. Ratios are opponent time over candidate
@@ -202,6 +218,48 @@ struct WorkloadResult {
     std::optional<Timing> opponent_timing;
     std::optional<PairedRatio> paired;
     std::vector<LaunchFacts> launches;
+    /// Time of the plan's `//@prepare` steps, which is in no other time here.
+    std::optional<double> prepare_s;
+    /// One line for each `//@call` step: library, version, algorithm.
+    std::vector<std::string> library_steps;
+};
+
+/// A hidden shape that was checked.
+struct HiddenResult {
+    std::size_t hidden = 0;  ///< index into the request's hidden shapes
+    EvaluationStatus status = EvaluationStatus::ok;
+    bool refused = false;  ///< the plan's `//@valid` is false: not run, and no fault
+    std::string message;
+    std::vector<OutputError> outputs;
+};
+
+/// What one tool of compute-sanitizer said.
+struct SanitizerResult {
+    enum class Status { clean, findings, unavailable, failed };
+    std::string tool;  ///< memcheck, racecheck, initcheck
+    Status status = Status::unavailable;
+    std::string message;  ///< first finding, or why there is no verdict; empty when clean
+};
+
+[[nodiscard]] constexpr std::string_view to_string(SanitizerResult::Status status) noexcept {
+    switch (status) {
+        case SanitizerResult::Status::clean:
+            return "clean";
+        case SanitizerResult::Status::findings:
+            return "findings";
+        case SanitizerResult::Status::unavailable:
+            return "unavailable";
+        case SanitizerResult::Status::failed:
+            return "failed";
+    }
+    return "unknown";
+}
+
+/// One condition of a task's admission (docs/referee.md).
+struct AdmissionCheck {
+    std::string name;  ///< "zeros", "downcast", "input x", "baseline margin", …
+    bool ok = false;
+    std::string message;  ///< what was found, with the number and its limit
 };
 
 /// The state of the device around the timed part. Absent: the driver does not say.
@@ -212,6 +270,9 @@ struct DeviceState {
     std::optional<int> temperature_c;
     std::optional<std::uint64_t> throttle_reasons;  ///< NVML's bits, or-ed over the block
     std::optional<int> other_processes;
+    std::optional<double>
+        calibration_before_s;  ///< time of the calibration kernel before the block
+    std::optional<double> calibration_after_s;
 };
 
 /// The verdict on one request.
@@ -221,6 +282,9 @@ struct Evaluation {
     std::string message;  ///< one sentence; empty when ok
     std::string rule;     ///< for `rejected`: which one
     std::vector<WorkloadResult> workloads;
+    std::vector<HiddenResult> hidden;
+    std::vector<SanitizerResult> sanitizer;  ///< depth sanitize only
+    std::vector<AdmissionCheck> admission;   ///< depth admission only
     DeviceState device_state;
     std::string device;     ///< its name
     std::string evaluator;  ///< which implementation gave this verdict

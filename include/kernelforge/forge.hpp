@@ -72,6 +72,7 @@ struct ForgeEvent {
         evaluated,
         leader,
         refused,
+        warning,  ///< nothing failed, but a check could not be made; `message` says which
         waiting,
         stopped
     };
@@ -158,8 +159,14 @@ struct ForgeResult {
     Solution best;
     NodeId best_node;
     std::string best_path;  ///< the candidate's file in the run folder
-    std::optional<double>
-        speedup;  ///< geometric mean over workloads, against the portable baseline
+    /// Against the portable baseline: geometric mean over workloads, weighted as the task says.
+    std::optional<double> speedup;
+    std::string best_baseline;  ///< the fastest with a time of every workload; empty: none
+    /// The same against `best_baseline`, which is what the result must be compared with.
+    std::optional<double> speedup_over_best;
+    /// What the tools of compute-sanitizer said of the best candidate; empty: it never ran under
+    /// them.
+    std::vector<SanitizerResult> sanitizer;
     std::vector<WorkloadSummary> workloads;
     std::int64_t evaluations = 0;
     std::int64_t expansions = 0;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "kernelforge/collector.hpp"
+#include "kernelforge/comparator.hpp"
 #include "kernelforge/compiler.hpp"
 #include "kernelforge/evaluator.hpp"
 #include "kernelforge/llm_backend.hpp"
@@ -18,7 +19,7 @@
 #include "kernelforge/search_strategy.hpp"
 
 /// Raised by hand whenever a public type or a virtual function changes.
-#define KERNELFORGE_ABI_EPOCH 1
+#define KERNELFORGE_ABI_EPOCH 2
 
 #if defined(__SANITIZE_ADDRESS__)
 #define KERNELFORGE_STAMP_SANITIZER "+asan"
@@ -98,6 +99,7 @@ struct PluginDescriptor {
     std::span<const Factory<ProfilerTool>> profiler_tools;
     std::span<const Factory<LlmBackend>> llm_backends;
     std::span<const Factory<SearchStrategy>> search_strategies;
+    std::span<const Factory<Comparator>> comparators;
 };
 
 static_assert(sizeof(void*) == 8, "plugins are supported on 64-bit systems");

@@ -14,7 +14,7 @@ namespace kernelforge {
 /// One thing that a registry can make.
 struct RegistryEntry {
     std::string interface;  ///< "compiler", "evaluator", "collector", "profiler_tool",
-                            ///< "llm_backend", "search_strategy"
+                            ///< "llm_backend", "search_strategy", "comparator"
     std::string name;
     std::string summary;
     std::string plugin;   ///< name of the plugin that brings it
@@ -47,7 +47,7 @@ class KERNELFORGE_EXPORT Registry {
     /// What can be made, in order of interface and name.
     [[nodiscard]] std::vector<RegistryEntry> entries() const;
 
-    /// Makes an implementation by name. `I` is one of the six interfaces.
+    /// Makes an implementation by name. `I` is one of the seven interfaces.
     /// @throws Error not_found (the message lists what there is), and what the factory throws, with
     ///         the plugin's name in front
     template <class I>
@@ -71,5 +71,7 @@ extern template std::unique_ptr<LlmBackend> Registry::make(std::string_view, std
                                                            const PluginContext&) const;
 extern template std::unique_ptr<SearchStrategy> Registry::make(std::string_view, std::string_view,
                                                                const PluginContext&) const;
+extern template std::unique_ptr<Comparator> Registry::make(std::string_view, std::string_view,
+                                                           const PluginContext&) const;
 
 }  // namespace kernelforge

@@ -10,6 +10,7 @@
 #include "base/worker_path.hpp"
 #include "kernelforge/error.hpp"
 #include "roofs_file.hpp"
+#include "sanitizer.hpp"
 #include "wire/codec.hpp"
 
 namespace kernelforge::cuda {
@@ -30,10 +31,6 @@ void check_request(const std::shared_ptr<const Task>& task,
                    const std::vector<std::size_t>& workloads) {
     if (task == nullptr) {
         throw Error(ErrorCode::invalid_argument, "request: expected a task, found none");
-    }
-    if (workloads.empty()) {
-        throw Error(ErrorCode::invalid_argument,
-                    "request: expected at least one workload, found none");
     }
     for (const std::size_t workload : workloads) {
         if (workload < task->workloads.size()) continue;
@@ -60,10 +57,15 @@ void check_builds(std::string_view what, const CompiledCandidate& candidate,
 
 void check_request(const EvaluationRequest& request) {
     check_request(request.task, request.workloads);
+    if (request.workloads.empty() && (request.hidden.empty() || request.command)) {
+        throw Error(ErrorCode::invalid_argument,
+                    "request: expected at least one workload, found none");
+    }
     if (request.command) return;
-    check_builds("candidate", request.candidate, request.workloads.size());
-    check_builds("reference", request.reference, request.workloads.size());
-    if (request.opponent) check_builds("opponent", *request.opponent, request.workloads.size());
+    const std::size_t shapes = request.workloads.size() + request.hidden.size();
+    check_builds("candidate", request.candidate, shapes);
+    check_builds("reference", request.reference, shapes);
+    if (request.opponent) check_builds("opponent", *request.opponent, shapes);
 }
 
 milliseconds bounded(milliseconds limit) {
@@ -142,7 +144,8 @@ bool spoils_worker(EvaluationStatus status) {
 CudaOptions parse_options(std::string_view json) {
     const JsonDocument document(std::string(json), "options of evaluator cuda");
     const JsonNode root = document.root();
-    root.only_members({"devices", "worker_arguments", "remeasure_roofs"});
+    root.only_members({"devices", "worker_arguments", "remeasure_roofs", "plugins",
+                       "library_folders", "compute_sanitizer"});
     CudaOptions options;
     if (const auto devices = root.find("devices")) {
         options.devices.emplace();
@@ -155,6 +158,17 @@ CudaOptions parse_options(std::string_view json) {
             options.worker_arguments.push_back(words->at(i).as_string());
         }
     }
+    const auto folders = root.find("library_folders");
+    for (std::size_t i = 0; folders && i < folders->array_size(); ++i) {
+        options.worker_arguments.insert(options.worker_arguments.end(),
+                                        {"--library-folder", folders->at(i).as_string()});
+    }
+    const auto plugins = root.find("plugins");
+    for (std::size_t i = 0; plugins && i < plugins->array_size(); ++i) {
+        options.worker_arguments.insert(options.worker_arguments.end(),
+                                        {"--plugin", plugins->at(i).as_string()});
+    }
+    options.compute_sanitizer = root.string_or("compute_sanitizer", "");
     options.remeasure_roofs = root.boolean_or("remeasure_roofs", false);
     return options;
 }
@@ -182,11 +196,18 @@ CudaEvaluator::SlotLock CudaEvaluator::enter(Slot& slot, const std::stop_token& 
     return lock;
 }
 
+std::vector<std::string> CudaEvaluator::worker_command() const {
+    std::vector<std::string> argv = {find_worker(context_.worker_path), "--role", "measure"};
+    if (!context_.cache_folder.empty()) {
+        argv.insert(argv.end(), {"--cache", context_.cache_folder});
+    }
+    argv.insert(argv.end(), options_.worker_arguments.begin(), options_.worker_arguments.end());
+    return argv;
+}
+
 /// One attempt; returns what went wrong.
 std::string CudaEvaluator::start(Slot& slot, const std::stop_token& stop) {
-    std::vector<std::string> argv = {find_worker(context_.worker_path), "--role", "measure"};
-    argv.insert(argv.end(), options_.worker_arguments.begin(), options_.worker_arguments.end());
-    slot.worker = std::make_unique<WorkerProcess>(std::move(argv));
+    slot.worker = std::make_unique<WorkerProcess>(worker_command());
     const Exchange exchange = slot.worker->ask(wire::message("devices", Json::object()),
                                                Clock::now() + listing_limit, stop);
     if (exchange.outcome == Exchange::Outcome::answered) {
@@ -354,7 +375,6 @@ Evaluation CudaEvaluator::verdict(Slot& slot, const EvaluationRequest& request,
 
 Evaluation CudaEvaluator::evaluate(const EvaluationRequest& request, std::stop_token stop) {
     check_request(request);
-    const std::string message = wire::message("evaluate", wire::encode(request));
     const auto start = Clock::now();
     Slot& own = slot(request.device);
     const SlotLock lock = enter(own, stop);
@@ -363,15 +383,8 @@ Evaluation CudaEvaluator::evaluate(const EvaluationRequest& request, std::stop_t
         evaluation = failed(request, EvaluationStatus::cancelled, "a stop was requested");
     } else {
         try {
-            // A command baseline brings its own process and needs no device of ours.
-            if (request.command) {
-                ready(own, stop);
-            } else {
-                ready_for(own, request.device, stop);
-            }
-            const Exchange exchange =
-                ask(own, message, bounded(request.time_limit) + options_.margin, stop);
-            evaluation = verdict(own, request, exchange);
+            evaluation = request.depth == EvaluationDepth::sanitize ? sanitize(request, stop)
+                                                                    : run(own, request, stop);
         } catch (const Error& error) {
             own.worker.reset();
             evaluation =
@@ -385,8 +398,61 @@ Evaluation CudaEvaluator::evaluate(const EvaluationRequest& request, std::stop_t
     return evaluation;
 }
 
+Evaluation CudaEvaluator::run(Slot& slot, const EvaluationRequest& request,
+                              const std::stop_token& stop) {
+    const std::string message = wire::message("evaluate", wire::encode(request));
+    // What ran before must not be there to help.
+    if (request.fresh_worker) slot.worker.reset();
+    // A command baseline brings its own process and needs no device of ours.
+    if (request.command) {
+        ready(slot, stop);
+    } else {
+        ready_for(slot, request.device, stop);
+    }
+    const Exchange exchange =
+        ask(slot, message, bounded(request.time_limit) + options_.margin, stop);
+    return verdict(slot, request, exchange);
+}
+
+/// Runs the request once under each tool. The worker that is there stays: the tools have one of
+/// their own.
+Evaluation CudaEvaluator::sanitize(const EvaluationRequest& request,
+                                   const std::stop_token& stop) const {
+    const std::string program = find_sanitizer(options_.compute_sanitizer);
+    std::vector<std::string> worker = worker_command();
+    worker.emplace_back("--no-cupti");
+    const auto decode = [](const std::string& text) {
+        return wire::decode<Evaluation>(Answer(text, "evaluation").body());
+    };
+    Evaluation evaluation = failed(request, EvaluationStatus::ok, "");
+    for (const char* tool : {"memcheck", "racecheck", "initcheck"}) {
+        if (program.empty()) {
+            evaluation.sanitizer.push_back(
+                {tool, SanitizerResult::Status::unavailable,
+                 "no compute-sanitizer program: give the option compute_sanitizer"});
+            continue;
+        }
+        if (stop.stop_requested()) {
+            return failed(request, EvaluationStatus::cancelled, "a stop was requested");
+        }
+        const SanitizerRun run = run_sanitizer(program, tool, worker, request,
+                                               Clock::now() + options_.sanitizer_limit, stop);
+        evaluation.sanitizer.push_back(run.result);
+        add_sanitized(evaluation, run, decode);
+        if (evaluation.status != EvaluationStatus::ok) break;
+    }
+    if (stop.stop_requested()) {
+        return failed(request, EvaluationStatus::cancelled, "a stop was requested");
+    }
+    return evaluation;
+}
+
 ProfileData CudaEvaluator::collect(const CollectRequest& request, std::stop_token stop) {
     check_request(request.task, request.workloads);
+    if (request.workloads.empty()) {
+        throw Error(ErrorCode::invalid_argument,
+                    "request: expected at least one workload, found none");
+    }
     check_builds("candidate", request.candidate, request.workloads.size());
     const std::string message = wire::message("collect", wire::encode(request));
     Slot& own = slot(request.device);

@@ -20,11 +20,18 @@ struct CudaOptions {
     std::optional<std::vector<int>> devices;    ///< only these; absent: all there are
     std::vector<std::string> worker_arguments;  ///< appended to `kernelforge-worker --role measure`
     bool remeasure_roofs = false;               ///< once, instead of taking kept ones
+    /// The `compute-sanitizer` program. Empty: the one of the toolkit that this was built with, or
+    /// of /usr/local/cuda; where there is none, depth sanitize says so.
+    std::string compute_sanitizer;
     /// Beyond a request's own limit, for a worker that answers at its limit. Not in the JSON form.
     std::chrono::milliseconds margin{10'000};
+    /// For each tool of compute-sanitizer, from its start to its end. Not in the JSON form.
+    std::chrono::milliseconds sanitizer_limit{60'000};
 };
 
-/// Options as JSON text: `devices`, `worker_arguments`, `remeasure_roofs`; all may be absent.
+/// Options as JSON text: `devices`, `worker_arguments`, `remeasure_roofs`, `plugins` (paths of
+/// plugins with comparators), `library_folders` (where to look for cuBLASLt and cuDNN first; both
+/// become worker arguments), `compute_sanitizer`; all may be absent.
 /// @throws Error parse
 [[nodiscard]] CudaOptions parse_options(std::string_view json);
 
@@ -58,6 +65,7 @@ class CudaEvaluator final : public Evaluator {
     /// Makes sure that the slot has a worker that has just said which devices it sees; one that
     /// dies while doing so is replaced once. @throws Error worker_failed, not_found, io, cancelled
     void ready(Slot& slot, const std::stop_token& stop);
+    [[nodiscard]] std::vector<std::string> worker_command() const;
     [[nodiscard]] std::string start(Slot& slot, const std::stop_token& stop);
     /// As `ready`, and the device is there. @throws also device_unavailable
     void ready_for(Slot& slot, int device, const std::stop_token& stop);
@@ -65,6 +73,10 @@ class CudaEvaluator final : public Evaluator {
                  const std::stop_token& stop);
     [[nodiscard]] Evaluation verdict(Slot& slot, const EvaluationRequest& request,
                                      const Exchange& exchange) const;
+    [[nodiscard]] Evaluation run(Slot& slot, const EvaluationRequest& request,
+                                 const std::stop_token& stop);
+    [[nodiscard]] Evaluation sanitize(const EvaluationRequest& request,
+                                      const std::stop_token& stop) const;
     [[nodiscard]] std::vector<DeviceInfo> list();
     void add_roofs(DeviceInfo& device);
     [[nodiscard]] std::optional<Roofs> measured_roofs(int device);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_process.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -87,6 +89,16 @@ WorkerProcess::~WorkerProcess() = default;
 bool WorkerProcess::usable() {
     return !state_->killed && state_->process.running() &&
            state_->process.output().size() < kept_output_bytes;
+}
+
+bool WorkerProcess::finish(Clock::time_point deadline) {
+    bool ended = false;
+    if (!state_->killed) {
+        ::shutdown(state_->process.channel(), SHUT_WR);
+        ended = state_->process.wait_until(deadline).has_value();
+    }
+    kill();
+    return ended;
 }
 
 void WorkerProcess::kill() {

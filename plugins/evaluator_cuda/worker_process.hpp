@@ -48,6 +48,10 @@ class WorkerProcess {
     /// prints could not be told apart.
     [[nodiscard]] bool usable();
 
+    /// Closes the channel, which asks the worker to end, and waits for that until `deadline`; then
+    /// kills the group. The object can no longer be asked. Whether it ended by itself.
+    bool finish(std::chrono::steady_clock::time_point deadline);
+
     /// Kills the process group. The object can no longer be asked.
     void kill();
 

@@ -59,6 +59,30 @@ std::string wrong_workload(const WorkloadResult& result) {
     return {};
 }
 
+/// Each asked hidden shape at most once, and all of them in an evaluation that is ok.
+void check_hidden(const Evaluation& evaluation, const EvaluationRequest& request,
+                  const std::string& file) {
+    const auto refuse = [&](const std::string& what) {
+        throw Error(ErrorCode::parse,
+                    file + ": " + what + "; delete the file to have the job done again");
+    };
+    std::set<std::size_t> seen;
+    for (const HiddenResult& result : evaluation.hidden) {
+        if (result.hidden >= request.hidden.size() || !seen.insert(result.hidden).second) {
+            refuse("hidden shape " + std::to_string(result.hidden) +
+                   ": expected one result of each that the job asks for, found another");
+        }
+    }
+    // Without the tools of compute-sanitizer nothing is run.
+    const bool all = evaluation.status == EvaluationStatus::ok && !request.command &&
+                     request.depth != EvaluationDepth::sanitize &&
+                     request.depth != EvaluationDepth::admission;
+    if (all && seen.size() != request.hidden.size()) {
+        refuse("expected results of " + std::to_string(request.hidden.size()) +
+               " hidden shapes in an evaluation that is ok, found " + std::to_string(seen.size()));
+    }
+}
+
 }  // namespace
 
 void check_result(const Evaluation& evaluation, const EvaluationRequest& request,
@@ -82,8 +106,11 @@ void check_result(const Evaluation& evaluation, const EvaluationRequest& request
         }
         if (result.timing) timed.insert(result.workload);
     }
+    check_hidden(evaluation, request, file);
     if (evaluation.status != EvaluationStatus::ok) return;
-    if (request.depth == EvaluationDepth::check && !request.command) return;
+    const bool has_times = request.command || request.depth == EvaluationDepth::screen ||
+                           request.depth == EvaluationDepth::promotion;
+    if (!has_times) return;
     for (const std::size_t workload : request.workloads) {
         if (!timed.contains(workload)) {
             refuse(workload, "expected a timing in an evaluation that is ok, found none");

@@ -205,6 +205,8 @@ EncodedJob encode_job(const EvaluationRequest& request, Artifacts artifacts) {
     EvaluationRequest small;
     small.task = std::make_shared<const Task>();
     small.workloads = request.workloads;
+    small.hidden = request.hidden;
+    small.fresh_worker = request.fresh_worker;
     small.command = request.command;
     if (small.command) {
         small.command->source_path =

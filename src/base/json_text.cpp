@@ -160,44 +160,83 @@ std::string reason_of(const Json::parse_error& error) {
     return reason;
 }
 
+/// Checks depth and members on the way through a text. (A callback of nlohmann's parser could, but
+/// with one it looks at all elements before each object or array in an array.)
+class LimitCheck final : public nlohmann::json_sax<Json> {
+  public:
+    LimitCheck(std::string_view text, const std::string& file, std::size_t first_line)
+        : text_(text), file_(file), first_line_(first_line) {}
+
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(number_integer_t) override { return true; }
+    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool number_float(number_float_t, const string_t&) override { return true; }
+    bool string(string_t&) override { return true; }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(std::size_t) override {
+        start();
+        keys_.emplace_back();
+        return true;
+    }
+    bool end_object() override {
+        --depth_;
+        keys_.pop_back();
+        return true;
+    }
+    bool start_array(std::size_t) override {
+        start();
+        return true;
+    }
+    bool end_array() override {
+        --depth_;
+        return true;
+    }
+    bool key(string_t& key) override {
+        ++keys_seen_;
+        if (!keys_.back().insert(key).second) {
+            fail(byte_of_key(text_, keys_seen_),
+                 "member \"" + key + "\" appears twice in one object");
+        }
+        if (keys_.back().size() > max_members) {
+            fail(byte_of_key(text_, keys_seen_), "expected at most " + std::to_string(max_members) +
+                                                     " members in one object, found more");
+        }
+        return true;
+    }
+    /// Who reads the values says it.
+    bool parse_error(std::size_t, const std::string&, const Json::exception&) override {
+        return false;
+    }
+
+  private:
+    void start() {
+        if (depth_ >= max_depth) {
+            fail(byte_of_level(text_, max_depth + 1),
+                 "expected at most " + std::to_string(max_depth) + " nested levels, found more");
+        }
+        ++depth_;
+    }
+    [[noreturn]] void fail(std::size_t byte, const std::string& message) const {
+        throw Error(ErrorCode::parse, position_of_byte(text_, byte, file_, first_line_), message);
+    }
+
+    std::string_view text_;
+    const std::string& file_;
+    std::size_t first_line_;
+    std::size_t depth_ = 0;
+    std::vector<std::set<std::string>> keys_;
+    std::size_t keys_seen_ = 0;
+};
+
 }  // namespace
 
 JsonDocument::JsonDocument(std::string text, std::string file, std::size_t first_line)
     : text_(std::move(text)), file_(std::move(file)), first_line_(first_line) {
-    std::vector<std::set<std::string>> keys;
-    std::size_t keys_seen = 0;
-    const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-        const bool starts =
-            event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-        if (starts && static_cast<std::size_t>(depth) >= max_depth) {
-            const std::size_t byte = byte_of_level(text_, max_depth + 1);
-            throw Error(
-                ErrorCode::parse, position_of_byte(text_, byte, file_, first_line_),
-                "expected at most " + std::to_string(max_depth) + " nested levels, found more");
-        }
-        if (event == Json::parse_event_t::object_start) {
-            keys.emplace_back();
-        } else if (event == Json::parse_event_t::object_end) {
-            keys.pop_back();
-        } else if (event == Json::parse_event_t::key) {
-            ++keys_seen;
-            const std::string key = parsed.get<std::string>();
-            if (!keys.back().insert(key).second) {
-                const std::size_t byte = byte_of_key(text_, keys_seen);
-                throw Error(ErrorCode::parse, position_of_byte(text_, byte, file_, first_line_),
-                            "member \"" + key + "\" appears twice in one object");
-            }
-            if (keys.back().size() > max_members) {
-                const std::size_t byte = byte_of_key(text_, keys_seen);
-                throw Error(ErrorCode::parse, position_of_byte(text_, byte, file_, first_line_),
-                            "expected at most " + std::to_string(max_members) +
-                                " members in one object, found more");
-            }
-        }
-        return true;
-    };
+    LimitCheck limits(text_, file_, first_line_);
+    static_cast<void>(Json::sax_parse(text_, &limits));
     try {
-        value_ = Json::parse(text_, check);
+        value_ = Json::parse(text_);
     } catch (const Json::parse_error& error) {
         const std::size_t byte = error.byte == 0 ? 0 : error.byte - 1;
         throw Error(ErrorCode::parse, position_of_byte(text_, byte, file_, first_line_),
@@ -254,7 +293,7 @@ std::size_t JsonNode::array_size() const {
     return value_->size();
 }
 
-void JsonNode::only_members(std::initializer_list<std::string_view> known) const {
+void JsonNode::only_members(std::span<const std::string_view> known) const {
     for_each_member([&](const std::string& key, const JsonNode& node) {
         for (const std::string_view name : known) {
             if (name == key) return;

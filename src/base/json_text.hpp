@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -72,7 +73,10 @@ class JsonNode {
         }
     }
     /// @throws Error parse at the first member that is not among `known`, listing them
-    void only_members(std::initializer_list<std::string_view> known) const;
+    void only_members(std::initializer_list<std::string_view> known) const {
+        only_members(std::span(known.begin(), known.size()));
+    }
+    void only_members(std::span<const std::string_view> known) const;
 
     [[nodiscard]] std::string as_string() const;
     [[nodiscard]] std::int64_t as_integer() const;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -17,6 +18,7 @@ KERNELFORGE_DECLARE_PLUGIN(evaluator_cuda);
 KERNELFORGE_DECLARE_PLUGIN(evaluator_folder);
 KERNELFORGE_DECLARE_PLUGIN(llm_batch);
 KERNELFORGE_DECLARE_PLUGIN(llm_command);
+KERNELFORGE_DECLARE_PLUGIN(llm_anthropic);
 KERNELFORGE_DECLARE_PLUGIN(llm_openai);
 KERNELFORGE_DECLARE_PLUGIN(llm_replay);
 KERNELFORGE_DECLARE_PLUGIN(search_greedy);
@@ -55,7 +57,8 @@ void Context::load_plugins() {
     registry.add(kernelforge_plugin_evaluator_folder);
     registry.add(kernelforge_plugin_llm_batch);
     registry.add(kernelforge_plugin_llm_command);
-#ifdef KERNELFORGE_WITH_OPENAI
+#ifdef KERNELFORGE_WITH_HTTP
+    registry.add(kernelforge_plugin_llm_anthropic);
     registry.add(kernelforge_plugin_llm_openai);
 #endif
     registry.add(kernelforge_plugin_llm_replay);
@@ -94,6 +97,31 @@ Choice parse_choice(const std::string& text) {
     std::string options = text.substr(colon + 1);
     if (options.starts_with('@')) options = read_file(options.substr(1), std::size_t{1} << 20);
     return {text.substr(0, colon), options};
+}
+
+std::string find_in_path(const std::string& name) {
+    const std::string path = environment("PATH");
+    std::string_view rest = path;
+    while (!rest.empty()) {
+        const std::size_t colon = std::min(rest.find(':'), rest.size());
+        std::string file = std::string(rest.substr(0, colon)) + "/" + name;
+        if (::access(file.c_str(), X_OK) == 0) return file;
+        rest.remove_prefix(std::min(colon + 1, rest.size()));
+    }
+    return "";
+}
+
+Choice parse_evaluator(const std::string& text) {
+    Choice choice = parse_choice(text);
+    if (choice.name != "cuda") return choice;
+    const std::string program = find_in_path("compute-sanitizer");
+    if (program.empty()) return choice;
+    const JsonDocument document(choice.options, "options of evaluator cuda");
+    Json options = document.root().json();
+    if (!options.is_object() || options.contains("compute_sanitizer")) return choice;
+    options["compute_sanitizer"] = program;
+    choice.options = dump_json(options);
+    return choice;
 }
 
 std::stop_token stop_on_signal() {

@@ -43,6 +43,12 @@ struct Choice {
 };
 /// @throws Error io (the file)
 [[nodiscard]] Choice parse_choice(const std::string& text);
+/// The same for an evaluator: `cuda` is told where PATH has compute-sanitizer, unless the options
+/// say so. @throws also Error parse
+[[nodiscard]] Choice parse_evaluator(const std::string& text);
+
+/// A program in PATH; empty: it is not there.
+[[nodiscard]] std::string find_in_path(const std::string& name);
 
 /// A stop token that Ctrl-C and SIGTERM request; a second Ctrl-C ends the program at once.
 [[nodiscard]] std::stop_token stop_on_signal();

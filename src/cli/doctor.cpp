@@ -94,7 +94,8 @@ std::string describe(const DeviceInfo& device) {
 Check check_devices(Context& context, const PluginContext& plugin_context,
                     std::vector<DeviceInfo>& devices) {
     const char* remedy =
-        "run on a machine with an NVIDIA GPU, or evaluate elsewhere: --evaluator folder";
+        "run on a machine with an NVIDIA GPU, or evaluate elsewhere: "
+        "--evaluator 'folder:{\"folder\": \"jobs\"}'";
     try {
         devices = context.registry.make<Evaluator>("cuda", "{}", plugin_context)->devices();
         if (devices.empty())
@@ -140,14 +141,8 @@ std::optional<Check> check_counters() {
 }
 
 Check check_program(const char* name, const char* what_for) {
-    const char* path = std::getenv("PATH");
-    std::string_view rest = path != nullptr ? path : "";
-    while (!rest.empty()) {
-        const std::size_t colon = std::min(rest.find(':'), rest.size());
-        const std::string file = std::string(rest.substr(0, colon)) + "/" + name;
-        if (::access(file.c_str(), X_OK) == 0) return {name, State::good, file, ""};
-        rest.remove_prefix(std::min(colon + 1, rest.size()));
-    }
+    const std::string file = find_in_path(name);
+    if (!file.empty()) return {name, State::good, file, ""};
     return {name, State::optional_missing, "not in PATH", what_for};
 }
 

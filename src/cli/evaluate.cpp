@@ -79,7 +79,7 @@ int report_without_device(const Context& context, const Subject& subject) {
     const char* message =
         "there is no GPU here: compiled and checked for an H200, not run. Run it where there is "
         "one, or "
-        "through --evaluator folder";
+        "through --evaluator 'folder:{\"folder\": \"jobs\"}'";
     if (context.json) {
         Json list = Json::array();
         for (std::size_t i = 0; i < subject.candidates.size(); ++i) {
@@ -105,6 +105,15 @@ void print_evaluation(const Subject& subject, const Evaluation& evaluation, bool
     }
     if (rounds > 1) std::printf("round %d of %d\n", round + 1, rounds);
     std::printf("%s", table_of(subject, evaluation, paired).c_str());
+    for (const HiddenResult& result : evaluation.hidden) {
+        std::printf(
+            "hidden shape %s: %s\n", result.message.c_str(),
+            result.refused ? "refused by //@valid" : std::string(to_string(result.status)).c_str());
+    }
+    for (const SanitizerResult& tool : evaluation.sanitizer) {
+        std::printf("%s: %s%s%s\n", tool.tool.c_str(), std::string(to_string(tool.status)).c_str(),
+                    tool.message.empty() ? "" : ": ", tool.message.c_str());
+    }
     std::printf("verdict: %s%s%s\n", std::string(to_string(evaluation.status)).c_str(),
                 evaluation.message.empty() ? "" : ": ", evaluation.message.c_str());
     std::printf("%s by evaluator %s; check %s, time %s, total %s\n", evaluation.device.c_str(),
@@ -134,8 +143,7 @@ int evaluate(Context& context, const SubjectOptions& options, int repeat) {
         EvaluationRequest request = request_for(subject, options, 0);
         if (paired) request.opponent = subject.candidates[1].compiled;
         request.seed += static_cast<std::uint64_t>(round);
-        request.id += ":" + std::to_string(round);
-        const Evaluation evaluation = subject.evaluator->evaluate(request, stop);
+        const Evaluation evaluation = judge(subject, std::move(request), stop);
         code = std::max(code, exit_code_of(evaluation.status));
         ++verdicts[std::string(to_string(evaluation.status))];
         if (context.json) {
@@ -162,13 +170,31 @@ int evaluate(Context& context, const SubjectOptions& options, int repeat) {
 Run add_evaluate(CLI::App& app, Context& context) {
     const auto options = std::make_shared<SubjectOptions>();  // shared with the returned function
     const auto repeat = std::make_shared<int>(1);
+    const auto admission = std::make_shared<bool>(false);
     options->candidates.resize(1);
     app.add_option("task", options->task, "Task folder")->required();
-    app.add_option("candidate", options->candidates[0], "Candidate, a .cu file with its plan")
-        ->required();
+    auto* candidate =
+        app.add_option("candidate", options->candidates[0], "Candidate, a .cu file with its plan");
+    auto* admit_flag = app.add_flag(
+        "--admit", *admission, "Judge the task itself: can it tell right from wrong candidates?");
     app.add_option("--repeat", *repeat, "How often to judge it")->check(CLI::Range(1, 1000));
     add_subject_options(app, *options);
-    return [&context, options, repeat] { return evaluate(context, *options, *repeat); };
+    admit_flag->excludes(candidate);
+    // Of a candidate; a task is admitted once, with its baseline.
+    for (const char* name : {"--repeat", "--depth", "--bind"}) {
+        admit_flag->excludes(app.get_option(name));
+    }
+    return [&context, options, repeat, admission] {
+        if (*admission) {
+            return report_admission(context, options->task,
+                                    admit(context, *options, stop_on_signal()));
+        }
+        if (options->candidates[0].empty()) {
+            throw Error(ErrorCode::invalid_argument,
+                        "evaluate: expected a candidate, or --admit, found neither");
+        }
+        return evaluate(context, *options, *repeat);
+    };
 }
 
 Run add_compare(CLI::App& app, Context& context) {

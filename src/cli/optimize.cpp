@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
+#include "admission.hpp"
 #include "base/files.hpp"
 #include "cli/subject.hpp"
 #include "cli/table.hpp"
@@ -32,6 +34,7 @@ struct OptimizeOptions {
     std::optional<std::int64_t> tokens;
     std::optional<double> cost_usd;
     std::int64_t evaluation_limit_s = 60;
+    bool admission = false;
     ForgeOptions forge;
 };
 
@@ -98,6 +101,18 @@ std::string result_table(const Task& task, const ForgeResult& result) {
     return format_table(rows);
 }
 
+bool has_time(const WorkloadSummary& workload, const std::string& baseline) {
+    return std::any_of(workload.baselines_s.begin(), workload.baselines_s.end(),
+                       [&](const auto& pair) { return pair.first == baseline; });
+}
+
+/// Share of the prompts' tokens that the service read from its cache.
+std::optional<double> cache_hit_rate(const Usage& usage) {
+    if (!usage.cached_input_tokens || usage.input_tokens.value_or(0) <= 0) return std::nullopt;
+    return static_cast<double>(*usage.cached_input_tokens) /
+           static_cast<double>(*usage.input_tokens);
+}
+
 Json result_json(const ForgeResult& result) {
     Json workloads = Json::array();
     for (const WorkloadSummary& w : result.workloads) {
@@ -121,7 +136,50 @@ Json result_json(const ForgeResult& result) {
                  {"usage", wire::encode(result.usage)},
                  {"device", wire::encode(result.device)}};
     if (result.speedup) json["speedup"] = *result.speedup;
+    if (result.speedup_over_best) {
+        json["best_baseline"] = result.best_baseline;
+        json["speedup_over_best_baseline"] = *result.speedup_over_best;
+    }
+    if (const auto rate = cache_hit_rate(result.usage)) json["cache_hit_rate"] = *rate;
+    json["sanitizer"] = Json::object();
+    for (const SanitizerResult& tool : result.sanitizer) {
+        json["sanitizer"][tool.tool] = to_string(tool.status);
+    }
     return json;
+}
+
+/// Over the portable baseline, and over the best one, which is what counts.
+void print_speedups(const Task& task, const ForgeResult& result) {
+    if (result.speedup) {
+        std::printf("speedup over the portable baseline: %.3f (weighted geometric mean)\n",
+                    *result.speedup);
+    }
+    if (result.speedup_over_best) {
+        std::printf("speedup over the best baseline, %s: %.3f\n", result.best_baseline.c_str(),
+                    *result.speedup_over_best);
+    }
+    if (task.baselines.size() > 1) {
+        for (const BaselineSpec& baseline : task.baselines) {
+            if (!result.workloads.empty() && !has_time(result.workloads[0], baseline.name)) {
+                std::printf("baseline %s has no time here: nothing is said about it\n",
+                            baseline.name.c_str());
+            }
+        }
+    }
+    for (const SanitizerResult& tool : result.sanitizer) {
+        std::printf("sanitizer: %s %s\n", tool.tool.c_str(),
+                    std::string(to_string(tool.status)).c_str());
+    }
+}
+
+void print_usage(const Usage& usage) {
+    if (!usage.input_tokens || !usage.output_tokens) return;
+    std::string cached;
+    if (const auto rate = cache_hit_rate(usage)) {
+        cached = fmt::format(" ({:.0f} % of them read from the service's cache)", 100.0 * *rate);
+    }
+    std::printf("tokens: %lld in%s, %lld out\n", static_cast<long long>(*usage.input_tokens),
+                cached.c_str(), static_cast<long long>(*usage.output_tokens));
 }
 
 int exit_code_of(const ForgeResult& result) {
@@ -136,10 +194,28 @@ int exit_code_of(const ForgeResult& result) {
     }
 }
 
+/// @returns done when the task is admitted
+int admit_first(Context& context, const OptimizeOptions& options, std::stop_token stop) {
+    SubjectOptions subject;
+    subject.task = options.task;
+    subject.evaluator = options.evaluator;
+    subject.device = options.forge.device;
+    const auto evaluation = admit(context, subject, stop);
+    if (evaluation && is_admitted(*evaluation)) {
+        std::fprintf(stderr, "the task is admitted: %zu checks\n", evaluation->admission.size());
+        return exit_done;
+    }
+    return report_admission(context, options.task, evaluation);
+}
+
 int optimize(Context& context, OptimizeOptions& options) {
+    const std::stop_token stop = stop_on_signal();
+    if (options.admission) {
+        if (const int code = admit_first(context, options, stop); code != exit_done) return code;
+    }
     const Task task = load_task(options.task);
     const PluginContext plugin_context = context.plugin_context();
-    const Choice evaluator = parse_choice(options.evaluator);
+    const Choice evaluator = parse_evaluator(options.evaluator);
     const Choice strategy = parse_choice(options.strategy);
 
     ForgeParts parts;
@@ -169,16 +245,15 @@ int optimize(Context& context, OptimizeOptions& options) {
         forge_options.guide = read_file(options.guide_file, std::size_t{1} << 20);
 
     Forge forge(std::move(parts), forge_options);
-    const ForgeResult result = forge.run(task, stop_on_signal());
+    const ForgeResult result = forge.run(task, stop);
     if (context.json) {
         print_json(result_json(result));
     } else {
         if (result.speedup) std::printf("%s", result_table(task, result).c_str());
         std::printf("%s: %s\n", std::string(to_string(result.stop_reason)).c_str(),
                     result.message.c_str());
-        if (result.speedup)
-            std::printf("speedup over the portable baseline: %.3f (geometric mean)\n",
-                        *result.speedup);
+        print_speedups(task, result);
+        print_usage(result.usage);
         if (!result.best_path.empty())
             std::printf("best candidate: %s\n", result.best_path.c_str());
     }
@@ -201,6 +276,8 @@ Run add_optimize(CLI::App& app, Context& context) {
         ->capture_default_str();
     app.add_option("--tool", options->tools, "Profiler tool, in the same form; may be repeated");
     app.add_option("--guide", options->guide_file, "A text that every prompt carries");
+    app.add_flag("--admit", options->admission,
+                 "First judge whether the task can tell right from wrong candidates");
     app.add_option("--feedback", options->feedback, "What prompts show of a parent's diagnosis")
         ->check(CLI::IsMember({"none", "raw", "findings"}))
         ->capture_default_str();

@@ -7,9 +7,12 @@
 #include <charconv>
 #include <cstdio>
 #include <numeric>
+#include <set>
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"
+#include "forge_promotion.hpp"
+#include "hidden_shapes.hpp"
 #include "kernelforge/forge.hpp"
 #include "wire/codec.hpp"
 
@@ -40,6 +43,7 @@ Bindings parse_bindings(const std::vector<std::string>& texts) {
 EvaluationDepth parse_depth(const std::string& text) {
     if (text == to_string(EvaluationDepth::check)) return EvaluationDepth::check;
     if (text == to_string(EvaluationDepth::promotion)) return EvaluationDepth::promotion;
+    if (text == to_string(EvaluationDepth::sanitize)) return EvaluationDepth::sanitize;
     return EvaluationDepth::screen;
 }
 
@@ -64,7 +68,7 @@ void add_subject_options(CLI::App& app, SubjectOptions& options) {
     app.add_option("--evaluator", options.evaluator, "NAME or NAME:{json} or NAME:@file")
         ->capture_default_str();
     app.add_option("--depth", options.depth, "How much work it is worth")
-        ->check(CLI::IsMember({"check", "screen", "promotion"}))
+        ->check(CLI::IsMember({"check", "screen", "promotion", "sanitize"}))
         ->capture_default_str();
     app.add_option("--workload", options.workloads,
                    "Line of workload.jsonl, from 0; may be repeated");
@@ -99,13 +103,18 @@ Subject prepare(Context& context, const SubjectOptions& options, std::stop_token
         subject.workloads.resize(task.workloads.size());
         std::iota(subject.workloads.begin(), subject.workloads.end(), std::size_t{0});
     }
+    std::set<std::size_t> given;
     for (const std::size_t workload : subject.workloads) {
+        if (!given.insert(workload).second) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("--workload {}: expected it once, found it again", workload));
+        }
         if (workload < task.workloads.size()) continue;
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("--workload {}: the task has {}, counted from 0", workload,
                                 task.workloads.size()));
     }
-    const Choice choice = parse_choice(options.evaluator);
+    const Choice choice = parse_evaluator(options.evaluator);
     const PluginContext plugin_context = context.plugin_context();
     subject.evaluator =
         context.registry.make<Evaluator>(choice.name, choice.options, plugin_context);
@@ -156,6 +165,10 @@ std::optional<Refusal> guard(const Subject& subject, std::size_t candidate) {
     if (auto refusal = guard_source(compiled.candidate.source, policy, limits.max_source_bytes)) {
         return refusal;
     }
+    const auto& plan = subject.candidates.at(candidate).plan;
+    if (plan && plan::has_calls(*plan) && !policy.library_calls) {
+        return Refusal{"policy", "the task does not allow //@call steps"};
+    }
     for (const CompileResult& build : compiled.builds) {
         if (auto refusal = guard_build(build, policy, limits.max_spill_bytes)) return refusal;
     }
@@ -176,6 +189,19 @@ EvaluationRequest request_for(const Subject& subject, const SubjectOptions& opti
     request.id = sha256_hex(node_id(request.candidate.candidate).value + options.depth +
                             std::to_string(options.seed));
     return request;
+}
+
+Evaluation judge(const Subject& subject, EvaluationRequest request, std::stop_token stop) {
+    if (auto unbuilt = add_hidden_shapes(*subject.compiler, subject.device, {}, request, stop)) {
+        return std::move(*unbuilt);
+    }
+    Evaluation evaluation = evaluate_as_status(*subject.evaluator, request, "evaluate", stop);
+    for (HiddenResult& result : evaluation.hidden) {
+        // The shape is of no use as an index once the request is gone.
+        result.message = fmt::format("{}{}{}", describe_shape(request.hidden.at(result.hidden)),
+                                     result.message.empty() ? "" : ": ", result.message);
+    }
+    return evaluation;
 }
 
 int exit_code_of(EvaluationStatus status) {

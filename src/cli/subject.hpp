@@ -38,6 +38,21 @@ struct Subject {
 [[nodiscard]] EvaluationRequest request_for(const Subject& subject, const SubjectOptions& options,
                                             std::size_t candidate);
 
+/// Draws the request's hidden shapes, builds for them and evaluates. The messages of hidden results
+/// begin with their axes. @throws Error of every kind
+[[nodiscard]] Evaluation judge(const Subject& subject, EvaluationRequest request,
+                               std::stop_token stop);
+
+/// Judges the task by its portable baseline (docs/referee.md, "Admission"). Nothing: there is no
+/// device here. `options.candidates` is ignored. @throws Error of every kind
+[[nodiscard]] std::optional<Evaluation> admit(Context& context, SubjectOptions options,
+                                              std::stop_token stop);
+
+/// Prints the checks, or one JSON object. @returns done when admitted, negative when not, else
+/// environment
+int report_admission(const Context& context, const std::string& task,
+                     const std::optional<Evaluation>& evaluation);
+
 /// done for ok, environment where it could not be judged here, negative for every other verdict.
 [[nodiscard]] int exit_code_of(EvaluationStatus status);
 

@@ -23,7 +23,7 @@ Run add_worker(CLI::App& app, Context& context) {
     app.add_option("--max-jobs", options->serve.max_jobs, "End after so many jobs; 0: no limit")
         ->capture_default_str();
     return [&context, options] {
-        const Choice choice = parse_choice(options->evaluator);
+        const Choice choice = parse_evaluator(options->evaluator);
         const auto evaluator =
             context.registry.make<Evaluator>(choice.name, choice.options, context.plugin_context());
         options->serve.on_line = [](const std::string& line) {

@@ -209,6 +209,10 @@ const Workspace* Scope::workspace(std::string_view name) const {
     return find_named(plan_.workspaces, name);
 }
 
+const TensorMap* Scope::tensor_map(std::string_view name) const {
+    return find_named(plan_.tensor_maps, name);
+}
+
 bool Scope::is_integer(std::string_view name) const {
     if (axis(name) != nullptr || find_named(plan_.tunes, name) != nullptr) return true;
     if (find_named(plan_.lets, name) != nullptr) return true;
@@ -347,6 +351,7 @@ void Scope::check_new(const Piece& piece, const std::string& what) const {
     if (const Tune* tune = find_named(plan_.tunes, name)) taken(tune->position);
     if (const Let* let = find_named(plan_.lets, name)) taken(let->position);
     if (const Workspace* space = workspace(name)) taken(space->position);
+    if (const TensorMap* map = tensor_map(name)) taken(map->position);
     if (is_integer(name)) piece.fail(subject + " has the name of a device fact");
 }
 

@@ -73,6 +73,7 @@ class Scope {
     [[nodiscard]] const TensorSpec* scalar(std::string_view name) const;
     [[nodiscard]] bool is_input(std::string_view name) const;
     [[nodiscard]] const Workspace* workspace(std::string_view name) const;
+    [[nodiscard]] const TensorMap* tensor_map(std::string_view name) const;
     [[nodiscard]] bool is_integer(
         std::string_view name) const;  ///< axis, tunable, let, device fact
     [[nodiscard]] bool is_buffer(std::string_view name) const;
@@ -116,12 +117,15 @@ class Scope {
                                          const std::vector<Symbol>& symbols);
 
 /// A launch as written. Adds to `plan.symbols` when the kernel is a template instance in place.
-/// @throws Error parse; unsupported for pdl
+/// @throws Error parse
 [[nodiscard]] Launch parse_launch(const Piece& piece, Plan& plan, const Scope& scope,
                                   const KernelList& kernels);
 
-/// Checks the syntax of a directive that this version does not execute.
-void check_tensormap(const Piece& piece, const Scope& scope);
-void check_call(const Piece& piece);
+/// What follows the name in a `//@tensormap` line; `map` has its name and position already.
+/// @throws Error parse
+void parse_tensor_map(const Piece& piece, const Scope& scope, TensorMap& map);
+
+/// A library step as written. @throws Error parse
+[[nodiscard]] Call parse_call(const Piece& piece, const Scope& scope);
 
 }  // namespace kernelforge::plan

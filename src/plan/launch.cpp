@@ -4,7 +4,7 @@
 
 #include "plan/directive.hpp"
 
-// `kernel<<<grid, block, shared, cluster=(…), coop>>>(arguments)`
+// `kernel<<<grid, block, shared, cluster=(…), coop, pdl>>>(arguments)`
 
 namespace kernelforge::plan {
 namespace {
@@ -112,7 +112,11 @@ class ArgumentParser {
 
     Argument parse(const Piece& piece) const {
         if (piece.blank()) piece.expected("an argument");
-        if (piece.text().front() == '&') refuse_address(piece);
+        if (piece.text().front() == '&') return tensor_map(piece);
+        if (takes_tensor_map()) {
+            piece.fail("expected a tensor map as &name for " + parameter_text() + ", found " +
+                       quoted(piece.text()));
+        }
         const TypedText typed = split_type(piece);
         const std::string name(typed.value.text());
         Argument argument;
@@ -126,11 +130,35 @@ class ArgumentParser {
     }
 
   private:
-    [[noreturn]] void refuse_address(const Piece& piece) const {
+    [[nodiscard]] bool takes_tensor_map() const {
+        return parameter_ != nullptr && !parameter_->pointer &&
+               find_word(parameter_->type, "CUtensorMap").has_value();
+    }
+
+    /// `&NAME`, for a parameter that is a tensor map or a type that only the compiler knows.
+    [[nodiscard]] Argument tensor_map(const Piece& piece) const {
         const std::string name(trimmed(piece.text().substr(1)));
-        if (scope_.is_buffer(name))
-            piece.fail("a buffer is passed by its name alone, found '&" + name + "'");
-        piece.fail("'&' is for tensor maps, and there is no //@tensormap " + quoted(name));
+        if (scope_.tensor_map(name) == nullptr) {
+            if (scope_.is_buffer(name))
+                piece.fail("a buffer is passed by its name alone, found '&" + name + "'");
+            piece.fail("'&' is for tensor maps, and there is no //@tensormap " + quoted(name));
+        }
+        if (parameter_ != nullptr) check_tensor_map_parameter(piece, name);
+        Argument argument;
+        argument.kind = Argument::Kind::tensor_map;
+        argument.name = name;
+        argument.position = piece.position();
+        return argument;
+    }
+
+    /// A map that is no grid constant is copied to the thread's stack, where the hardware that
+    /// loads tiles does not see it.
+    void check_tensor_map_parameter(const Piece& piece, const std::string& name) const {
+        const bool constant = find_word(parameter_->type, "__grid_constant__").has_value();
+        const bool plain = !parameter_->pointer && parameter_->scalar.empty();
+        if (plain && (constant || !takes_tensor_map())) return;
+        piece.fail("the tensor map '" + name + "' is passed to " + parameter_text() +
+                   ", expected 'const __grid_constant__ CUtensorMap'");
     }
 
     [[nodiscard]] bool names_buffer(const std::string& name, const std::string& type) const {
@@ -247,7 +275,7 @@ class ArgumentParser {
     std::size_t number_;
 };
 
-void parse_configuration(const Piece& piece, const Scope& scope, Launch& launch, bool& pdl) {
+void parse_configuration(const Piece& piece, const Scope& scope, Launch& launch) {
     const std::vector<Piece> parts = split_commas(piece);
     if (parts.size() < 2) piece.expected("the grid and the block in <<<grid, block>>>");
     launch.grid = parse_extents(parts[0], scope, "grid");
@@ -264,7 +292,7 @@ void parse_configuration(const Piece& piece, const Scope& scope, Launch& launch,
         } else if (take_word(part, "coop") && part.blank()) {
             launch.cooperative = named = true;
         } else if (part = parts[i]; take_word(part, "pdl") && part.blank()) {
-            pdl = named = true;
+            launch.pdl = named = true;
         } else if (i == 2 && !named) {
             const std::optional<Piece> enclosed = inside_parentheses(parts[i]);
             launch.shared_bytes = scope.integer(enclosed ? *enclosed : parts[i]);
@@ -414,12 +442,9 @@ Launch parse_launch(const Piece& piece, Plan& plan, const Scope& scope, const Ke
         check_macro_names(*kernel, kernels, scope);
         launch.fixed_cluster = fixed_cluster(*kernel, scope);
     }
-    bool pdl = false;
-    parse_configuration(text.configuration, scope, launch, pdl);
+    parse_configuration(text.configuration, scope, launch);
     check_no_occupancy(launch, scope);
     parse_arguments(text.arguments, scope, kernel, launch);
-    if (pdl)
-        throw Error(ErrorCode::unsupported, launch.position, "not yet supported: pdl in //@launch");
     return launch;
 }
 

@@ -19,6 +19,7 @@ void each_launch(const Plan& plan, F&& f) {
     };
     look(plan.steps);
     for (const Case& each : plan.cases) look(each.steps);
+    look(plan.prepare);
 }
 
 std::vector<std::pair<std::string, std::int64_t>> defines(
@@ -133,9 +134,10 @@ void check_parameters(const ResolvedLaunch& launch, const KernelFacts& facts) {
     for (std::size_t i = 0; i < facts.parameter_bytes.size(); ++i) {
         const ResolvedArgument& argument = launch.arguments[i];
         if (static_cast<std::size_t>(facts.parameter_bytes[i]) == argument.size) continue;
-        const std::string what = argument.kind == Argument::Kind::buffer
-                                     ? "the buffer '" + argument.name + "'"
-                                     : "a scalar";
+        const std::string what =
+            argument.kind == Argument::Kind::buffer       ? "the buffer '" + argument.name + "'"
+            : argument.kind == Argument::Kind::tensor_map ? "the tensor map '" + argument.name + "'"
+                                                          : "a scalar";
         fail(launch, "parameter " + std::to_string(i + 1) + " has " +
                          std::to_string(facts.parameter_bytes[i]) + " bytes, the launch passes " +
                          what + " of " + std::to_string(argument.size));
@@ -174,6 +176,20 @@ void check_resources(const ResolvedLaunch& launch, const KernelFacts& facts,
     }
 }
 
+void check_launch(const ResolvedLaunch& launch, const CompileResult& build,
+                  const DeviceInfo& device) {
+    const auto facts =
+        std::find_if(build.kernels.begin(), build.kernels.end(),
+                     [&](const KernelFacts& each) { return each.name == launch.kernel; });
+    if (facts == build.kernels.end()) {
+        std::vector<std::string> known;
+        for (const KernelFacts& each : build.kernels) known.push_back(each.name);
+        fail(launch, "not among the compiled kernels" + known_names(launch.kernel, known));
+    }
+    check_parameters(launch, *facts);
+    check_resources(launch, *facts, device);
+}
+
 }  // namespace
 
 void check_build(const Plan& plan, const ResolvedPlan& resolved, const CompileResult& build,
@@ -182,19 +198,11 @@ void check_build(const Plan& plan, const ResolvedPlan& resolved, const CompileRe
         throw Error(ErrorCode::invalid_argument, {plan.file, 0, 0},
                     "the candidate was not compiled: " + build.message);
     }
-    for (const auto& step : resolved.steps) {
-        const auto* launch = std::get_if<ResolvedLaunch>(&step);
-        if (launch == nullptr) continue;
-        const auto facts =
-            std::find_if(build.kernels.begin(), build.kernels.end(),
-                         [&](const KernelFacts& each) { return each.name == launch->kernel; });
-        if (facts == build.kernels.end()) {
-            std::vector<std::string> known;
-            for (const KernelFacts& each : build.kernels) known.push_back(each.name);
-            fail(*launch, "not among the compiled kernels" + known_names(launch->kernel, known));
+    for (const auto* steps : {&resolved.prepare, &resolved.steps}) {
+        for (const ResolvedStep& step : *steps) {
+            if (const auto* launch = std::get_if<ResolvedLaunch>(&step))
+                check_launch(*launch, build, device);
         }
-        check_parameters(*launch, *facts);
-        check_resources(*launch, *facts, device);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/directive.hpp"
+#include "plan/steps.hpp"
 
 namespace kernelforge::plan {
 namespace {
@@ -29,8 +30,9 @@ struct Directive {
 
 class PlanParser {
   public:
-    PlanParser(std::string_view source, std::string file, const Definition& definition)
-        : definition_(definition), scope_(definition, plan_) {
+    PlanParser(std::string_view source, std::string file, const Definition& definition,
+               const std::vector<std::string>& constant_inputs)
+        : definition_(definition), constant_inputs_(constant_inputs), scope_(definition, plan_) {
         plan_.file = std::move(file);
         if (source.size() > most_source_bytes) {
             throw Error(ErrorCode::parse, {plan_.file, 0, 0},
@@ -89,6 +91,18 @@ class PlanParser {
         if (word == "workspace") workspace(directive.rest);
         if (word == "symbol") symbol(directive.rest);
         if (word == "specialize") specialize(directive.rest);
+        if (word == "tensormap") tensor_map(directive.rest);
+    }
+
+    /// The name; the rest may speak of what is declared below it.
+    void tensor_map(Piece rest) {
+        const Piece name = take_identifier(rest, "the name of a tensor map");
+        scope_.check_new(name, "tensor map");
+        check_count(plan_.tensor_maps, name, "tensor maps");
+        TensorMap& map = plan_.tensor_maps.emplace_back();
+        map.name = std::string(name.text());
+        map.position = name.position();
+        tensor_maps_.push_back(rest);
     }
 
     void version(const Directive& directive) {
@@ -288,6 +302,8 @@ class PlanParser {
             for (const Expression& extent : space.extents)
                 scope_.check_names(extent, plan_.lets.size());
         }
+        for (std::size_t i = 0; i < tensor_maps_.size(); ++i)
+            parse_tensor_map(tensor_maps_[i], scope_, plan_.tensor_maps[i]);
         const std::set<std::string_view> declared = declared_names();
         for (const Piece& expression : symbols_) check_symbol(expression, declared);
     }
@@ -337,18 +353,13 @@ class PlanParser {
         const std::string_view word = directive.word.text();
         if (word == "case") add_case(directive);
         if (word == "memset") steps().emplace_back(memset(directive.rest));
-        if (word == "launch") add_launch(directive.rest);
-        if (word == "tensormap") check_tensormap(directive.rest, scope_);
-        if (word == "prepare") check_prepare(directive.rest);
-        if (word == "call") check_call(directive.rest);
-        if (word == "tensormap" || word == "prepare" || word == "call") {
-            throw Error(ErrorCode::unsupported, directive.word.position(),
-                        "not yet supported: //@" + std::string(word));
-        }
+        if (word == "launch") add_launch(directive.rest, steps());
+        if (word == "prepare") add_prepare(directive.rest);
+        if (word == "call") steps().emplace_back(parse_call(directive.rest, scope_));
     }
 
-    void add_launch(const Piece& rest) {
-        steps().emplace_back(parse_launch(rest, plan_, scope_, kernels_));
+    void add_launch(const Piece& rest, std::vector<Step>& list) {
+        list.emplace_back(parse_launch(rest, plan_, scope_, kernels_));
         const Piece kernel = rest.sub(0, rest.text().find("<<<")).trimmed();
         if (kernel.text().find('<') != std::string_view::npos)
             check_symbol(kernel, declared_names());
@@ -358,9 +369,49 @@ class PlanParser {
         return plan_.cases.empty() ? plan_.steps : plan_.cases.back().steps;
     }
 
-    void check_prepare(const Piece& rest) {
-        Plan scratch = plan_;
-        static_cast<void>(parse_launch(rest, scratch, scope_, kernels_));
+    /// A launch, or `memset NAME BYTE`.
+    void add_prepare(const Piece& rest) {
+        Piece after = rest;
+        if (take_word(after, "memset") && !after.trimmed().text().starts_with("<")) {
+            const Memset step = memset(after);
+            if (scope_.workspace(step.buffer) == nullptr) {
+                throw Error(ErrorCode::parse, step.position,
+                            "'" + step.buffer + "' is an output, which //@prepare cannot write");
+            }
+            plan_.prepare.emplace_back(step);
+            return;
+        }
+        add_launch(rest, plan_.prepare);
+        for (const Argument& argument : std::get<Launch>(plan_.prepare.back()).arguments)
+            check_prepared(argument);
+    }
+
+    /// What a prepare step sees is the same in all calls: constant inputs and workspaces.
+    void check_prepared(const Argument& argument) const {
+        const auto fail = [&](const std::string& name, const std::string& what) {
+            std::string known;
+            for (const std::string& each : constant_inputs_) known += " " + each;
+            throw Error(ErrorCode::parse, argument.position,
+                        "'" + name + "' is " + what +
+                            "; //@prepare may use workspaces and constant inputs, which are" +
+                            (known.empty() ? " none in this task" : ":" + known));
+        };
+        const auto constant = [&](const std::string& name) {
+            return std::find(constant_inputs_.begin(), constant_inputs_.end(), name) !=
+                   constant_inputs_.end();
+        };
+        if (argument.floating) {
+            for (const std::string& name : argument.floating->names()) {
+                if (scope_.scalar(name) != nullptr && !constant(name))
+                    fail(name, "no constant input");
+            }
+        }
+        std::string buffer = argument.kind == Argument::Kind::buffer ? argument.name : "";
+        if (argument.kind == Argument::Kind::tensor_map)
+            buffer = scope_.tensor_map(argument.name)->buffer;
+        if (buffer.empty() || scope_.workspace(buffer) != nullptr) return;
+        if (!scope_.is_input(buffer)) fail(buffer, "an output");
+        if (!constant(buffer)) fail(buffer, "no constant input");
     }
 
     void add_case(const Directive& directive) {
@@ -395,36 +446,74 @@ class PlanParser {
     }
 
     void check_steps() const {
-        bool any_launch = false;
-        const auto look = [&](const std::vector<Step>& list) {
-            for (const Step& step : list) {
-                if (const auto* launch = std::get_if<Launch>(&step)) {
-                    any_launch = true;
-                    for (const auto* extents : {&launch->grid, &launch->block}) {
-                        for (const Expression& extent : *extents) check_kernels(extent);
-                    }
-                    for (const Argument& argument : launch->arguments) {
-                        if (argument.integer) check_kernels(*argument.integer);
-                    }
-                }
-            }
-        };
-        look(plan_.steps);
+        check_step_kernels(plan_.steps);
+        check_step_kernels(plan_.prepare);
         for (const Case& each : plan_.cases) {
             if (each.steps.empty())
                 throw Error(ErrorCode::parse, each.position, "the case has no steps");
             if (each.condition) check_kernels(*each.condition);
-            look(each.steps);
+            check_step_kernels(each.steps);
         }
         for (const Let& let : plan_.lets) check_kernels(let.value);
         for (const Workspace& space : plan_.workspaces) {
             for (const Expression& extent : space.extents) check_kernels(extent);
         }
-        if (any_launch) return;
+        bool any = false;
+        each_step([&](const Step& step) { any = any || !std::holds_alternative<Memset>(step); });
+        if (!any) fail_without_steps();
+        check_prepared_workspaces();
+    }
+
+    void check_step_kernels(const std::vector<Step>& steps) const {
+        for (const Step& step : steps) {
+            const auto* launch = std::get_if<Launch>(&step);
+            if (launch == nullptr) continue;
+            for (const auto* extents : {&launch->grid, &launch->block}) {
+                for (const Expression& extent : *extents) check_kernels(extent);
+            }
+            for (const Argument& argument : launch->arguments) {
+                if (argument.integer) check_kernels(*argument.integer);
+            }
+        }
+    }
+
+    [[noreturn]] void fail_without_steps() const {
         throw Error(
             ErrorCode::parse, end_,
-            std::string("expected at least one //@launch line, found none") +
+            std::string("expected at least one //@launch or //@call line, found none") +
                 (has_spaced_sign_ ? " (directives begin with '//@', without a blank)" : ""));
+    }
+
+    /// A prepared workspace keeps its content from call to call, so that nothing else may give it
+    /// one.
+    void check_prepared_workspaces() const {
+        const std::set<std::string> prepared = prepared_workspaces(plan_);
+        for (const Workspace& space : plan_.workspaces) {
+            if (space.init == Workspace::Init::undef || prepared.count(space.name) == 0) continue;
+            throw Error(ErrorCode::parse, space.position,
+                        "the workspace '" + space.name +
+                            "' is prepared by //@prepare, expected init=undef");
+        }
+        each_step([&](const Step& step) {
+            if (const auto* memset = std::get_if<Memset>(&step)) {
+                if (prepared.count(memset->buffer) != 0)
+                    fail_prepared(memset->buffer, memset->position);
+            }
+            const auto* call = std::get_if<Call>(&step);
+            if (call == nullptr) return;
+            for (const CallArgument& each : call->arguments) {
+                if (is_written(*call, each) && prepared.count(each.name) != 0)
+                    fail_prepared(each.name, each.position);
+            }
+        });
+    }
+
+    [[noreturn]] static void fail_prepared(const std::string& name,
+                                           const SourcePosition& position) {
+        throw Error(ErrorCode::parse, position,
+                    "the workspace '" + name +
+                        "' is prepared by //@prepare, so no step of a call "
+                        "may write it");
     }
 
     /// OCC and CLUSTERS ask about a kernel that the plan launches.
@@ -448,16 +537,23 @@ class PlanParser {
         }
     }
 
+    /// Steps of a call, of all cases.
+    template <class F>
+    void each_step(F&& f) const {
+        for (const Step& step : plan_.steps) f(step);
+        for (const Case& each : plan_.cases) {
+            for (const Step& step : each.steps) f(step);
+        }
+    }
+
+    /// Those of calls first, then those that prepare.
     template <class F>
     void each_launch(F&& f) const {
-        for (const Step& step : plan_.steps) {
+        const auto look = [&](const Step& step) {
             if (const auto* launch = std::get_if<Launch>(&step)) f(*launch);
-        }
-        for (const Case& each : plan_.cases) {
-            for (const Step& step : each.steps) {
-                if (const auto* launch = std::get_if<Launch>(&step)) f(*launch);
-            }
-        }
+        };
+        each_step(look);
+        for (const Step& step : plan_.prepare) look(step);
     }
 
     [[nodiscard]] const Launch* first_launch(std::string_view kernel) const {
@@ -478,12 +574,14 @@ class PlanParser {
     }
 
     const Definition& definition_;
+    const std::vector<std::string>& constant_inputs_;
     Plan plan_;
     Scope scope_;
     SourceText text_;
     KernelList kernels_;
     std::vector<Directive> directives_;
     std::vector<Piece> symbols_;
+    std::vector<Piece> tensor_maps_;  ///< what follows the names, as `plan_.tensor_maps`
     SourcePosition end_;
     bool has_version_ = false;
     bool has_spaced_sign_ = false;
@@ -491,17 +589,61 @@ class PlanParser {
 
 }  // namespace
 
-Plan parse_plan(std::string_view source, std::string file, const Definition& definition) {
-    return PlanParser(source, std::move(file), definition).parse();
+Plan parse_plan(std::string_view source, std::string file, const Definition& definition,
+                const std::vector<std::string>& constant_inputs) {
+    return PlanParser(source, std::move(file), definition, constant_inputs).parse();
+}
+
+std::set<std::string> prepared_workspaces(const Plan& plan) {
+    std::set<std::string> names;
+    const auto add = [&](const std::string& name) {
+        const bool known = std::any_of(plan.workspaces.begin(), plan.workspaces.end(),
+                                       [&](const Workspace& space) { return space.name == name; });
+        if (known) names.insert(name);
+    };
+    for (const Step& step : plan.prepare) {
+        if (const auto* memset = std::get_if<Memset>(&step)) add(memset->buffer);
+        const auto* launch = std::get_if<Launch>(&step);
+        if (launch == nullptr) continue;
+        for (const Argument& argument : launch->arguments) {
+            if (argument.kind == Argument::Kind::buffer) add(argument.name);
+            if (argument.kind != Argument::Kind::tensor_map) continue;
+            for (const TensorMap& map : plan.tensor_maps) {
+                if (map.name == argument.name) add(map.buffer);
+            }
+        }
+    }
+    return names;
+}
+
+bool has_calls(const Plan& plan) {
+    const auto calls = [](const std::vector<Step>& steps) {
+        return std::any_of(steps.begin(), steps.end(),
+                           [](const Step& step) { return std::holds_alternative<Call>(step); });
+    };
+    return calls(plan.steps) || std::any_of(plan.cases.begin(), plan.cases.end(),
+                                            [&](const Case& each) { return calls(each.steps); });
+}
+
+std::optional<SourcePosition> first_call(std::string_view source) {
+    const SourceText text = read_source(source, "");
+    for (const DirectiveText& directive : text.directives) {
+        Piece rest{&directive, 0, directive.text.size()};
+        if (take_word(rest, "call")) return directive.position;
+    }
+    return std::nullopt;
 }
 
 bool has_plan(std::string_view source) {
     const SourceText text = read_source(source, "");
     return std::any_of(text.directives.begin(), text.directives.end(),
                        [](const DirectiveText& directive) {
-                           Piece rest{&directive, 0, directive.text.size()};
-                           Piece other = rest;
-                           return take_word(rest, "launch") || take_word(other, "kernelforge");
+                           const Piece whole{&directive, 0, directive.text.size()};
+                           const auto starts = [&](std::string_view word) {
+                               Piece rest = whole;
+                               return take_word(rest, word);
+                           };
+                           return starts("launch") || starts("call") || starts("kernelforge");
                        });
 }
 

@@ -3,12 +3,14 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "plan/architecture.hpp"
 #include "plan/plan.hpp"
 #include "plan/scalar_bytes.hpp"
 #include "plan/source_text.hpp"
+#include "plan/steps.hpp"
 
 namespace kernelforge::plan {
 namespace {
@@ -17,7 +19,10 @@ namespace {
 /// Guide, "Technical Specifications per Compute Capability"); the others come with the device.
 constexpr std::array<std::int64_t, 3> most_blocks = {2147483647, 65535, 65535};
 constexpr std::array<std::int64_t, 3> most_threads = {1024, 1024, 64};
-constexpr std::int64_t most_cluster_blocks = 8;  // the portable size
+/// Over 8 blocks a kernel has to be allowed the size that is not portable (CUDA C++ Programming
+/// Guide, "Thread Block Clusters"); 16 is the most that sm_90 and sm_100 have.
+constexpr std::int64_t most_cluster_blocks = 16;
+constexpr std::size_t tensor_map_bytes = 128;
 constexpr std::int64_t most_shared_bytes = std::int64_t{1}
                                            << 30;  // where the device's limit is unknown
 
@@ -48,7 +53,8 @@ class Resolver {
           environment_(environment),
           lets_(plan.lets.size()),
           shapes_(plan.workspaces.size()),
-          busy_(plan.workspaces.size()) {
+          busy_(plan.workspaces.size()),
+          prepared_(prepared_workspaces(plan)) {
         names_.integer = [this](const std::string& name, std::int64_t& value) {
             return integer(name, value);
         };
@@ -62,7 +68,7 @@ class Resolver {
         check_architecture();
         check_bindings();
         ResolvedPlan resolved;
-        if (plan_.valid && evaluate(*plan_.valid) == 0) {
+        if (!is_valid()) {
             resolved.valid = false;
             return resolved;
         }
@@ -71,11 +77,16 @@ class Resolver {
         for (std::size_t i = 0; i < plan_.workspaces.size(); ++i)
             resolved.workspaces.push_back(workspace(i));
         check_total(resolved.workspaces);
+        for (const TensorMap& each : plan_.tensor_maps)
+            resolved.tensor_maps.push_back(tensor_map(each));
+        add_steps(resolved.prepare, plan_.prepare);
         add_implied_memsets(resolved);
-        add_steps(resolved, plan_.steps);
-        if (chosen_ != nullptr) add_steps(resolved, chosen_->steps);
+        add_steps(resolved.steps, plan_.steps);
+        if (chosen_ != nullptr) add_steps(resolved.steps, chosen_->steps);
         return resolved;
     }
+
+    [[nodiscard]] bool is_valid() const { return !plan_.valid || evaluate(*plan_.valid) != 0; }
 
   private:
     [[nodiscard]] std::int64_t evaluate(const Expression& expression) const {
@@ -236,6 +247,7 @@ class Resolver {
         for (const Case& each : plan_.cases) {
             if (const Launch* launch = in(each.steps)) return *launch;
         }
+        if (const Launch* launch = in(plan_.prepare)) return *launch;
         throw Error(ErrorCode::invalid_argument, "the plan launches no kernel '" + kernel + "'");
     }
 
@@ -289,7 +301,13 @@ class Resolver {
                                      std::to_string(bytes) + " bytes, the device has " +
                                      std::to_string(limit));
         }
-        return {space.name, bytes, space.align, space.init};
+        return {space.name,
+                bytes,
+                space.align,
+                space.init,
+                prepared_.count(space.name) != 0,
+                space.element,
+                workspace_shape(i)};
     }
 
     void check_total(const std::vector<ResolvedWorkspace>& spaces) const {
@@ -311,14 +329,107 @@ class Resolver {
         }
     }
 
-    void add_steps(ResolvedPlan& resolved, const std::vector<Step>& steps) {
+    void add_steps(std::vector<ResolvedStep>& list, const std::vector<Step>& steps) {
         for (const Step& step : steps) {
             if (const auto* launch = std::get_if<Launch>(&step)) {
-                resolved.steps.emplace_back(resolve_launch(*launch));
+                if (launch->pdl) check_overlap(*launch, list);
+                list.emplace_back(resolve_launch(*launch));
+            } else if (const auto* call = std::get_if<Call>(&step)) {
+                list.emplace_back(resolve_call(*call));
             } else {
-                resolved.steps.emplace_back(memset(std::get<Memset>(step)));
+                list.emplace_back(memset(std::get<Memset>(step)));
             }
         }
+    }
+
+    /// A launch with pdl overlaps the step above it, which has to be a launch of the same call.
+    static void check_overlap(const Launch& launch, const std::vector<ResolvedStep>& above) {
+        const std::string rule = "pdl overlaps the launch directly above it, ";
+        if (above.empty()) fail(launch.position, rule + "and this is the first step that runs");
+        if (std::holds_alternative<ResolvedLaunch>(above.back())) return;
+        const auto* memset = std::get_if<ResolvedMemset>(&above.back());
+        const std::string what = memset == nullptr ? "a library step"
+                                 : memset->implied ? "the memset of an init=zero workspace"
+                                                   : "a memset";
+        fail(launch.position, rule + "where " + what + " runs");
+    }
+
+    [[nodiscard]] std::string buffer_type(const std::string& name) const {
+        const auto tensor = environment_.tensors.find(name);
+        if (tensor != environment_.tensors.end()) return element_type(tensor->second.dtype);
+        for (const Workspace& space : plan_.workspaces) {
+            if (space.name == name) return space.element;
+        }
+        return {};
+    }
+
+    [[nodiscard]] std::vector<std::int64_t> evaluate(const std::vector<Expression>& list) const {
+        std::vector<std::int64_t> values;
+        for (const Expression& each : list) values.push_back(evaluate(each));
+        return values;
+    }
+
+    ResolvedTensorMap tensor_map(const TensorMap& map) {
+        if (architecture_number(environment_.device.arch) < 90)
+            fail(map.position,
+                 "tensor maps need sm_90 or later, the device has " + environment_.device.arch);
+        ResolvedTensorMap result;
+        result.name = map.name;
+        result.buffer = map.buffer;
+        result.dtype = map.dtype;
+        result.dims = evaluate(map.dims);
+        result.strides = evaluate(map.strides);
+        result.box = evaluate(map.box);
+        result.steps =
+            map.steps.empty() ? std::vector<std::int64_t>(map.dims.size(), 1) : evaluate(map.steps);
+        result.offset = map.offset ? evaluate(*map.offset) : 0;
+        result.swizzle = map.swizzle;
+        result.l2 = map.l2;
+        result.nan_fill = map.nan_fill;
+        result.position = map.position;
+        check_tensor_map(map, result, buffer_bytes(map));
+        return result;
+    }
+
+    [[nodiscard]] std::int64_t buffer_bytes(const TensorMap& map) {
+        std::vector<std::int64_t> shape;
+        std::int64_t alignment = 0;
+        try {
+            describe(map.buffer, shape, alignment);
+        } catch (const Error& error) {
+            if (error.position().line != 0) throw;
+            fail(map.position, error.what());
+        }
+        std::int64_t bits = static_cast<std::int64_t>(element_bits(buffer_type(map.buffer)));
+        for (const std::int64_t extent : shape) {
+            if (__builtin_mul_overflow(bits, extent, &bits)) return INT64_MAX / 8;
+        }
+        return bits / 8;
+    }
+
+    ResolvedCall resolve_call(const Call& call) {
+        ResolvedCall result;
+        result.function = call.function;
+        result.position = call.position;
+        for (const CallArgument& each : call.arguments)
+            result.arguments.push_back(call_argument(each));
+        check_call(call, result);
+        return result;
+    }
+
+    ResolvedCallArgument call_argument(const CallArgument& argument) {
+        ResolvedCallArgument result;
+        result.key = argument.key;
+        result.kind = argument.kind;
+        result.name = argument.name;
+        result.transposed = argument.transposed;
+        if (argument.integer) result.integer = evaluate(*argument.integer);
+        if (argument.floating) result.floating = floating_value(*argument.floating);
+        if (argument.kind != CallArgument::Kind::buffer) return result;
+        std::int64_t alignment = 0;
+        describe(argument.name, result.shape, alignment);
+        result.dtype = argument.type.empty() ? buffer_type(argument.name) : argument.type;
+        return result;
     }
 
     ResolvedMemset memset(const Memset& memset) const {
@@ -401,6 +512,7 @@ class Resolver {
         result.kernel = launch.kernel;
         result.position = launch.position;
         result.cooperative = launch.cooperative;
+        result.pdl = launch.pdl;
         result.block = block(launch);
         result.shared_bytes = shared_bytes(launch);
         result.has_cluster = cluster(launch, result.cluster);
@@ -439,7 +551,9 @@ class Resolver {
         ResolvedArgument result;
         result.kind = argument.kind;
         result.name = argument.name;
-        if (argument.kind == Argument::Kind::buffer) return result;
+        if (argument.kind == Argument::Kind::tensor_map) result.size = tensor_map_bytes;
+        if (argument.kind == Argument::Kind::tensor_map || argument.kind == Argument::Kind::buffer)
+            return result;
         result.size = scalar_bytes(argument.type);
         const std::optional<std::uint64_t> bits =
             argument.integer ? integer_bits(argument) : floating_bits(argument);
@@ -457,19 +571,22 @@ class Resolver {
         return bits;
     }
 
-    [[nodiscard]] std::optional<std::uint64_t> floating_bits(const Argument& argument) {
-        const double value =
-            argument.floating->evaluate([this](const std::string& name, double& number) {
-                const auto scalar = environment_.scalars.find(name);
-                if (scalar != environment_.scalars.end()) {
-                    number = scalar->second;
-                    return true;
-                }
-                std::int64_t whole = 0;
-                if (!integer(name, whole)) return false;
-                number = static_cast<double>(whole);
+    [[nodiscard]] double floating_value(const FloatExpression& expression) {
+        return expression.evaluate([this](const std::string& name, double& number) {
+            const auto scalar = environment_.scalars.find(name);
+            if (scalar != environment_.scalars.end()) {
+                number = scalar->second;
                 return true;
-            });
+            }
+            std::int64_t whole = 0;
+            if (!integer(name, whole)) return false;
+            number = static_cast<double>(whole);
+            return true;
+        });
+    }
+
+    [[nodiscard]] std::optional<std::uint64_t> floating_bits(const Argument& argument) {
+        const double value = floating_value(*argument.floating);
         std::optional<std::uint64_t> bits;
         if (is_floating_type(argument.type)) {
             bits = encode_floating(value, argument.type);
@@ -491,6 +608,7 @@ class Resolver {
     std::vector<std::optional<std::vector<std::int64_t>>> shapes_;
     std::vector<bool> busy_;
     std::map<std::string, std::int64_t> occupancy_;
+    std::set<std::string> prepared_;
 };
 
 }  // namespace
@@ -506,6 +624,45 @@ bool architecture_suits(std::string_view required, std::string_view arch) {
 
 ResolvedPlan resolve(const Plan& plan, const Environment& environment) {
     return Resolver(plan, environment).resolve();
+}
+
+bool is_valid_for(const Plan& plan, const Environment& environment) {
+    return Resolver(plan, environment).is_valid();
+}
+
+namespace {
+
+/// Whether an expression asks for the alignment of a tensor, itself or through lets.
+bool asks_alignment(const Plan& plan, const Expression& expression, const std::string& tensor) {
+    const auto asks = [&](const Expression& e) {
+        return std::find(e.queried().begin(), e.queried().end(),
+                         std::pair<std::string, std::string>("align", tensor)) != e.queried().end();
+    };
+    if (asks(expression)) return true;
+    std::set<std::string> needed(expression.names().begin(), expression.names().end());
+    // A let only mentions earlier ones.
+    for (auto let = plan.lets.rbegin(); let != plan.lets.rend(); ++let) {
+        if (needed.count(let->name) == 0) continue;
+        if (asks(let->value)) return true;
+        needed.insert(let->value.names().begin(), let->value.names().end());
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> demanded_alignment(const Plan& plan, const Environment& environment,
+                                               const std::string& tensor) {
+    constexpr std::int64_t most = 256;
+    if (!plan.valid || !asks_alignment(plan, *plan.valid, tensor)) return std::nullopt;
+    Environment where = environment;
+    const auto facts = where.tensors.find(tensor);
+    if (facts == where.tensors.end()) return std::nullopt;
+    for (std::int64_t alignment = 1; alignment < most; alignment *= 2) {
+        facts->second.address = static_cast<std::uint64_t>(alignment);
+        if (is_valid_for(plan, where)) return alignment;
+    }
+    return most;
 }
 
 }  // namespace kernelforge::plan

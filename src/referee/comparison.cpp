@@ -19,15 +19,32 @@ constexpr u64 tile_side = 128;
 constexpr u64 tile_run = tile_side * tile_side;
 
 void check_kind(const CompareSpec& spec) {
-    if (spec.kind == CompareSpec::Kind::rms || spec.kind == CompareSpec::Kind::exact) return;
-    throw Error(
-        ErrorCode::unsupported,
-        "comparison: this version compares by rms or exact, not by set, by_index, lse or custom");
+    switch (spec.kind) {
+        case CompareSpec::Kind::rms:
+        case CompareSpec::Kind::exact:
+        case CompareSpec::Kind::lse:
+        case CompareSpec::Kind::ragged:
+            return;
+        default:
+            throw Error(ErrorCode::unsupported,
+                        "comparison: only rms, exact, lse and ragged are sums over elements");
+    }
+}
+
+CompareMode mode_of(const CompareSpec& spec) {
+    if (spec.kind == CompareSpec::Kind::exact) return compare_exact;
+    return spec.kind == CompareSpec::Kind::lse ? compare_logarithm : compare_rms;
 }
 
 /// Walks the elements of one tile in ascending order of index.
 template <class F>
-void for_tile(const Tiling& t, u64 tile, F&& f) {
+void for_tile(const CompareParameters& p, u64 tile, F&& f) {
+    if (p.starts != 0) {
+        const u64* starts = reinterpret_cast<const u64*>(p.starts);
+        for (u64 index = starts[tile]; index < starts[tile + 1]; ++index) f(index);
+        return;
+    }
+    const Tiling& t = p.tiling;
     const u64 down = tile / t.tiles_across;
     const u64 across = tile % t.tiles_across;
     const u64 row_end = tile_end(down, t.tiles_down, t.tile_rows, t.rows);
@@ -43,7 +60,7 @@ void note_worst_tile(CompareResult& r, const CompareParameters& p,
                      const std::vector<TilePartial>& partials) {
     double worst = -1.0;
     for (u64 tile = 0; tile < partials.size(); ++tile) {
-        const u64 elements = tile_elements(p.tiling, tile);
+        const u64 elements = tile_elements(p, tile);
         const double square =
             tile_error_square(partials[tile].error2, elements,
                               tile_mean_square(partials[tile].reference2, elements, r.reference2,
@@ -61,10 +78,10 @@ void note_far(CompareResult& r, const CompareParameters& p,
     const u32 bytes = bytes_of_type(p.dtype);
     for (u64 tile = 0; tile < partials.size(); ++tile) {
         const double rms =
-            std::sqrt(tile_mean_square(partials[tile].reference2, tile_elements(p.tiling, tile),
+            std::sqrt(tile_mean_square(partials[tile].reference2, tile_elements(p, tile),
                                        r.reference2, r.count, p.tile_floor));
-        for_tile(p.tiling, tile, [&](u64 index) {
-            if (!is_far(decode(p.dtype, load_bits(found, index, bytes)),
+        for_tile(p, tile, [&](u64 index) {
+            if (!is_far(p.mode, decode(p.dtype, load_bits(found, index, bytes)),
                         decode(p.dtype, load_bits(expected, index, bytes)), rms, p.element_limit)) {
                 return;
             }
@@ -135,34 +152,39 @@ CompareParameters compare_parameters(const CompareSpec& spec, DType dtype,
     CompareParameters p;
     p.dtype = static_cast<u32>(dtype);
     p.tiling = tiling_of(shape);
-    p.exact = spec.kind == CompareSpec::Kind::exact ? 1 : 0;
+    p.mode = mode_of(spec);
     p.tile_floor = tile_floor;
-    if (p.exact == 0) {
-        p.element_limit =
-            limits_of(spec.tier, spec.slack, p.tiling.rows * p.tiling.columns).element;
+    if (p.mode != compare_exact) {
+        p.element_limit = limits_of(spec, p.tiling.rows * p.tiling.columns).element;
     }
     return p;
 }
 
 std::uint64_t tile_count(const CompareParameters& parameters) {
-    return parameters.tiling.tiles_down * parameters.tiling.tiles_across;
+    return tiles_of(parameters);
 }
 
 CompareResult compare_on_host(const CompareParameters& parameters, std::span<const std::byte> found,
-                              std::span<const std::byte> expected) {
-    const u32 bytes = bytes_of_type(parameters.dtype);
-    CompareResult r;
-    r.count = parameters.tiling.rows * parameters.tiling.columns;
-    if (found.size() != r.count * bytes || expected.size() != r.count * bytes) {
+                              std::span<const std::byte> expected,
+                              std::span<const std::uint64_t> starts) {
+    CompareParameters p = parameters;
+    static_assert(sizeof(u64) == sizeof(std::uint64_t));
+    p.starts = reinterpret_cast<u64>(starts.data());
+    p.tiles = starts.empty() ? 0 : starts.size() - 1;
+    const u32 bytes = bytes_of_type(p.dtype);
+    const u64 count = p.tiling.rows * p.tiling.columns;
+    if (found.size() != count * bytes || expected.size() != count * bytes) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("comparison: expected two buffers of {} bytes, found {} and {}",
-                                r.count * bytes, found.size(), expected.size()));
+                                count * bytes, found.size(), expected.size()));
     }
-    std::vector<TilePartial> partials(tile_count(parameters));
+    CompareResult r;
+    r.count = elements_of(p);
+    std::vector<TilePartial> partials(tiles_of(p));
     TilePartial total;
     for (u64 tile = 0; tile < partials.size(); ++tile) {
-        for_tile(parameters.tiling, tile, [&](u64 index) {
-            add_element(partials[tile], parameters.dtype, parameters.exact != 0, index,
+        for_tile(p, tile, [&](u64 index) {
+            add_element(partials[tile], p.dtype, p.mode, index,
                         load_bits(found.data(), index, bytes),
                         load_bits(expected.data(), index, bytes));
         });
@@ -174,14 +196,14 @@ CompareResult compare_on_host(const CompareParameters& parameters, std::span<con
     r.max_index = total.max_index;
     r.bad = total.bad;
     r.first_bad = total.first_bad;
-    note_worst_tile(r, parameters, partials);
-    if (parameters.exact == 0) note_far(r, parameters, partials, found.data(), expected.data());
+    note_worst_tile(r, p, partials);
+    if (p.mode != compare_exact) note_far(r, p, partials, found.data(), expected.data());
     r.shown_index = r.first_bad;
     if (r.shown_index == ~0ULL) r.shown_index = r.first_far;
     if (r.shown_index == ~0ULL) r.shown_index = r.max_index;
     if (r.shown_index != ~0ULL) {
-        r.found = decode(parameters.dtype, load_bits(found.data(), r.shown_index, bytes));
-        r.expected = decode(parameters.dtype, load_bits(expected.data(), r.shown_index, bytes));
+        r.found = decode(p.dtype, load_bits(found.data(), r.shown_index, bytes));
+        r.expected = decode(p.dtype, load_bits(expected.data(), r.shown_index, bytes));
     }
     r.complete = compare_complete;
     return r;
@@ -202,7 +224,7 @@ OutputError judge(const std::string& output, const CompareSpec& spec, const Comp
     error.found = result.found;
     error.ok = result.complete == compare_complete && error.mismatches == 0;
     if (spec.kind == CompareSpec::Kind::exact) return error;
-    const Limits limits = limits_of(spec.tier, spec.slack, result.count);
+    const Limits limits = limits_of(spec, result.count);
     error.rms_limit = limits.rms;
     error.tile_limit = limits.tile;
     // Written so that a NaN fails.

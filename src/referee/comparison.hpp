@@ -27,23 +27,28 @@ namespace kernelforge::referee {
 /// @throws Error invalid_argument (a negative extent)
 [[nodiscard]] Tiling tiling_of(std::span<const std::int64_t> shape);
 
-/// Parameters of the comparison kernels; the four addresses stay 0.
-/// @throws Error unsupported (a kind other than rms and exact, or float4_e2m1), invalid_argument
+/// Parameters of the comparison kernels; all addresses stay 0. Ragged outputs need `starts` and
+/// `tiles` besides.
+/// @throws Error unsupported (a kind other than rms, exact, lse and ragged, or float4_e2m1),
+///         invalid_argument
 [[nodiscard]] CompareParameters compare_parameters(const CompareSpec& spec, DType dtype,
                                                    std::span<const std::int64_t> shape);
 
 [[nodiscard]] std::uint64_t tile_count(const CompareParameters& parameters);
 
-/// Does on the host what the four kernels do; addresses in `parameters` are ignored. Sums may
-/// differ from the device's in the last bits, because they are added in another order.
+/// Does on the host what the four kernels do; addresses in `parameters` are ignored. `starts` of a
+/// ragged output, else empty. Sums may differ from the device's in the last bits, because they are
+/// added in another order.
 /// @throws Error invalid_argument when a span has not the size of the output
 [[nodiscard]] CompareResult compare_on_host(const CompareParameters& parameters,
                                             std::span<const std::byte> found,
-                                            std::span<const std::byte> expected);
+                                            std::span<const std::byte> expected,
+                                            std::span<const std::uint64_t> starts = {});
 
 /// The verdict on one output in one trial. rms: `bad` and `far` are zero and both RMS errors are
-/// within the limits; the all-zero reference accepts only zeros. exact: nothing differs. A result
-/// that is not complete never passes. `mismatches` counts bad and far elements.
+/// within the limits; the all-zero reference accepts only zeros. exact: nothing differs. lse and
+/// ragged: as rms, in their own measure and tiles. A result that is not complete never passes.
+/// `mismatches` counts bad and far elements.
 /// @throws Error unsupported as compare_parameters
 [[nodiscard]] OutputError judge(const std::string& output, const CompareSpec& spec,
                                 const CompareResult& result, std::string_view distribution);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "referee/device_code.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "kernelforge/definition.hpp"
+#include "kernelforge/error.hpp"
 #include "referee/comparison.hpp"
 
 namespace kernelforge::referee {
@@ -63,6 +66,19 @@ LaunchShape finish_shape() {
     return {1, 32, 0};
 }
 
+LaunchShape digest_shape(const DigestParameters& parameters, int multiprocessors) {
+    const Tiling& tiling = parameters.tiling;
+    return grid_stride(tiling.tiles_down * tiling.tiles_across * 256, 256, multiprocessors, 8);
+}
+
+LaunchShape digest_sample_shape(const DigestParameters& parameters) {
+    return {4 * std::max<u32>(parameters.samples, 1), 256, 0};
+}
+
+LaunchShape digest_judge_shape(const DigestParameters& parameters) {
+    return {static_cast<u32>(std::clamp<u64>(parameters.calls, 1, 4096)), 256, 0};
+}
+
 LaunchShape stream_shape(const StreamParameters& parameters, int multiprocessors) {
     return grid_stride(parameters.bytes / 16, 512, multiprocessors, 4);
 }
@@ -79,6 +95,29 @@ LaunchShape wgmma_shape(int multiprocessors) {
     LaunchShape shape = resident(multiprocessors, 1, 256);
     shape.dynamic_shared_bytes = 2 * 8192 + 32768 + 1024;  // A of two warp groups, B, alignment
     return shape;
+}
+
+LaunchShape scrub_shared_shape(int multiprocessors, int max_shared_bytes_per_block) {
+    LaunchShape shape = resident(multiprocessors, 1, 1024);
+    shape.dynamic_shared_bytes = static_cast<std::uint32_t>(max_shared_bytes_per_block) / 16 * 16;
+    return shape;
+}
+
+LaunchShape scrub_local_shape(int multiprocessors, int max_threads_per_multiprocessor) {
+    return resident(multiprocessors,
+                    static_cast<std::uint32_t>(std::max(max_threads_per_multiprocessor, 256)) / 256,
+                    256);
+}
+
+std::string_view scrub_local_kernel(int local_bytes) {
+    if (local_bytes <= 0) return {};
+    if (local_bytes <= 256) return "kf_scrub_local_256";
+    if (local_bytes <= 1024) return "kf_scrub_local_1024";
+    if (local_bytes <= 4096) return "kf_scrub_local_4096";
+    if (local_bytes <= most_local_bytes) return "kf_scrub_local_16384";
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a stack frame of {} bytes a thread cannot be scrubbed, at most {} can",
+                            local_bytes, most_local_bytes));
 }
 
 double fma_operations(const ComputeParameters& parameters, const LaunchShape& shape) {

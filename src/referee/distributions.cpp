@@ -22,7 +22,9 @@ static_assert(same(fill_normal, InitSpec::Kind::normal) &&
               same(fill_integers, InitSpec::Kind::integers) &&
               same(fill_constant, InitSpec::Kind::constant) &&
               same(fill_permutation, InitSpec::Kind::permutation) &&
-              same(fill_heavy_tail, InitSpec::Kind::heavy_tail));
+              same(fill_heavy_tail, InitSpec::Kind::heavy_tail) &&
+              same(fill_offsets, InitSpec::Kind::offsets) &&
+              same(fill_distinct, InitSpec::Kind::distinct));
 static_assert(static_cast<u32>(fill_natural) == static_cast<u32>(Distribution::natural) &&
               static_cast<u32>(fill_scaled) == static_cast<u32>(Distribution::scaled) &&
               static_cast<u32>(fill_heavy_tails) == static_cast<u32>(Distribution::heavy_tails) &&
@@ -116,7 +118,24 @@ std::uint64_t seed_of_trial(std::uint64_t secret, std::uint64_t trial) {
     return joined(words.w[0], words.w[1]);
 }
 
-FillParameters fill_parameters(const InitSpec& init, DType dtype,
+namespace {
+
+std::int64_t value_of(const std::map<std::string, std::int64_t>& axes, const std::string& axis) {
+    const auto found = axes.find(axis);
+    if (found != axes.end()) return found->second;
+    throw Error(ErrorCode::invalid_argument,
+                "fill: expected a value of axis \"" + axis + "\", found none");
+}
+
+std::vector<std::int64_t> extents_of(const TensorSpec& tensor,
+                                     const std::map<std::string, std::int64_t>& axes) {
+    std::vector<std::int64_t> shape;
+    for (const std::string& axis : tensor.shape) shape.push_back(value_of(axes, axis));
+    return shape;
+}
+
+/// Parameters of a tensor that stands alone.
+FillParameters lone_parameters(const InitSpec& init, DType dtype,
                                std::span<const std::int64_t> shape, Distribution distribution,
                                std::uint64_t seed, std::uint32_t ordinal) {
     check(init);
@@ -145,13 +164,79 @@ FillParameters fill_parameters(const InitSpec& init, DType dtype,
     const bool scalable = is_floating(p.dtype) && (init.kind == InitSpec::Kind::normal ||
                                                    init.kind == InitSpec::Kind::uniform ||
                                                    init.kind == InitSpec::Kind::heavy_tail);
-    if (!scalable || p.count == 0) return p;
+    if (!scalable || !init.varied || p.count == 0) return p;
     p.distribution = static_cast<u32>(distribution);
     if (distribution == Distribution::scaled) {
         const Words words = draw(seed, ordinal, 0, purpose_tensor);
         p.scale = power_of_two(static_cast<int>(pick(words.w[0], 9)) - 4);
     }
     if (distribution == Distribution::structured) add_structure(p, init);
+    return p;
+}
+
+/// Kinds offsets and distinct.
+void add_bound(FillParameters& p, const std::string& input, const InitSpec& init,
+               std::int64_t bound, Distribution distribution) {
+    if (bound < 0 || (init.kind == InitSpec::Kind::distinct && p.count > static_cast<u64>(bound))) {
+        throw Error(ErrorCode::invalid_argument,
+                    "input " + input + ": " + std::to_string(p.count) +
+                        " distinct values do not exist below the bound " + std::to_string(bound));
+    }
+    p.bound = static_cast<u64>(bound);
+    if (init.kind == InitSpec::Kind::offsets) p.distribution = static_cast<u32>(distribution);
+}
+
+/// Which slices of the first axis `init.used_by` names.
+void add_use(FillParameters& p, const Task& task, const TensorSpec& input, const InitSpec& init,
+             const std::map<std::string, std::int64_t>& axes) {
+    const auto& inputs = task.definition.inputs;
+    const auto other = std::find_if(inputs.begin(), inputs.end(), [&](const TensorSpec& candidate) {
+        return candidate.name == init.used_by;
+    });
+    if (other == inputs.end() || other->shape.empty() || input.shape.empty()) {
+        throw Error(ErrorCode::invalid_argument, "input " + input.name +
+                                                     ": expected an input that names its slices, "
+                                                     "found \"" +
+                                                     init.used_by + "\"");
+    }
+    p.slices = static_cast<u64>(value_of(axes, input.shape.front()));
+    if (p.slices == 0 || p.count == 0) return;
+    p.slice = p.count / p.slices;
+    p.used_slices = static_cast<u64>(value_of(axes, other->shape.front()));
+    p.used_stream = static_cast<u32>(other - inputs.begin());
+}
+
+/// Rows of equal elements would make every choice among them a tie.
+bool chooses(const Task& task) {
+    return std::any_of(task.compare.begin(), task.compare.end(), [](const auto& entry) {
+        return entry.second.kind == CompareSpec::Kind::set;
+    });
+}
+
+}  // namespace
+
+FillParameters fill_parameters(const InitSpec& init, DType dtype,
+                               std::span<const std::int64_t> shape, Distribution distribution,
+                               std::uint64_t seed, std::uint32_t ordinal) {
+    if (init.kind == InitSpec::Kind::offsets || init.kind == InitSpec::Kind::distinct ||
+        !init.used_by.empty()) {
+        throw Error(ErrorCode::invalid_argument,
+                    "init: offsets, distinct and used_by need the task that they belong to");
+    }
+    return lone_parameters(init, dtype, shape, distribution, seed, ordinal);
+}
+
+FillParameters fill_parameters(const Task& task, const std::map<std::string, std::int64_t>& axes,
+                               const TensorSpec& input, std::uint32_t ordinal,
+                               Distribution distribution, std::uint64_t seed) {
+    const InitSpec init = init_of(task, input);
+    FillParameters p =
+        lone_parameters(init, input.dtype, extents_of(input, axes), distribution, seed, ordinal);
+    if (init.kind == InitSpec::Kind::offsets || init.kind == InitSpec::Kind::distinct) {
+        add_bound(p, input.name, init, value_of(axes, init.bound), distribution);
+    }
+    if (!init.used_by.empty()) add_use(p, task, input, init, axes);
+    if (chooses(task)) p.constant_rows = 0;
     return p;
 }
 

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +22,12 @@ namespace kernelforge::referee {
 
 /// What is done to the natural values (`InitSpec`) of an input. All are multiplications, so the
 /// sign of every value, and with it the domain of sqrt or log, stays; a natural mean of zero stays
-/// zero. Integers, booleans, constants and permutations are always natural.
+/// zero. Integers, booleans, constants, permutations, distinct values and inputs whose init is
+/// not `varied` are always natural. Of offsets it is the lengths of the segments that differ:
+/// - natural: those of random cuts, about as far apart as their mean is long
+/// - scaled: nearly equal
+/// - heavy_tails: a few are many times longer than the others
+/// - structured: one holds half of all, one at least is empty (from three segments on)
 enum class Distribution : std::uint32_t {
     /// As `InitSpec` says. Catches wrong indexing, missing work, low precision.
     natural,
@@ -36,8 +43,9 @@ enum class Distribution : std::uint32_t {
     /// of
     /// them times 2^j, j in -4 … 4; one impulse of 256 natural standard deviations (or bounds), in
     /// one
-    /// of two trials within the last 64 columns and in one of two within the last row. Catches
-    /// precision chosen from the first rows, skipped tails and truncated reductions.
+    /// of two trials within the last 64 columns and in one of two within the last row; one row
+    /// in 16 holds one natural value in all its elements. Catches precision chosen from the first
+    /// rows, skipped tails, truncated reductions, and thresholds that expect a spread.
     structured,
 };
 
@@ -77,11 +85,23 @@ enum class Distribution : std::uint32_t {
 /// - heavy_tail: normal, one element in 1000 times a factor uniform in [1, 100)
 /// @throws Error invalid_argument (bounds that are not finite or the wrong way round, a negative
 /// stddev,
-///         an extent < 0), unsupported (float4_e2m1)
+///         an extent < 0, a kind that needs its task: offsets, distinct, used_by), unsupported
+///         (float4_e2m1)
 [[nodiscard]] FillParameters fill_parameters(const InitSpec& init, DType dtype,
                                              std::span<const std::int64_t> shape,
                                              Distribution distribution, std::uint64_t seed,
                                              std::uint32_t ordinal);
+
+/// The same for an input of a task, of any kind: offsets and distinct take their bound from `axes`
+/// (values of all axes), `used_by` its slices from the other input (a slice that is not named is
+/// all 0xFF bytes: NaN, or -1). Inputs of a task with an output of kind `set` have no constant
+/// rows.
+/// @throws Error as above; invalid_argument also for an axis or input that is not there and for
+///         more distinct values than there are
+[[nodiscard]] FillParameters fill_parameters(const Task& task,
+                                             const std::map<std::string, std::int64_t>& axes,
+                                             const TensorSpec& input, std::uint32_t ordinal,
+                                             Distribution distribution, std::uint64_t seed);
 
 /// What `task.init` says about an input, with the default where it says nothing: standard normal
 /// for floating-point types; integers uniform in 0 … 100 (clipped to the type), booleans fair.

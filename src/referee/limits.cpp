@@ -70,6 +70,13 @@ Limits limits_of(PrecisionTier tier, double slack, std::uint64_t count) {
     return {.rms = rms, .tile = 2.0 * rms, .element = std::min(16.0 * rms, 0.5)};
 }
 
+Limits limits_of(const CompareSpec& spec, std::uint64_t count) {
+    // An error d of log2(s) is one of d ln 2 of s; that of log(s) is allowed as much.
+    constexpr double log2_e = 1.4426950408889634;
+    const double scale = spec.kind == CompareSpec::Kind::lse ? log2_e : 1.0;
+    return limits_of(spec.tier, spec.slack * scale, count);
+}
+
 CompareSpec default_compare(DType output) {
     if (output == DType::float4_e2m1) {
         throw Error(ErrorCode::unsupported, "outputs of type float4_e2m1 cannot be compared yet");

@@ -31,6 +31,10 @@ inline constexpr double tile_floor = 1e-4;
 /// @throws Error invalid_argument (slack is not a positive finite number)
 [[nodiscard]] Limits limits_of(PrecisionTier tier, double slack, std::uint64_t count);
 
+/// The same for a way of comparing: kind lse has log2(e) times more, so that a relative error of
+/// the sum of `rms` passes in base 2 (and 1.44 times as much in base e).
+[[nodiscard]] Limits limits_of(const CompareSpec& spec, std::uint64_t count);
+
 /// How an output is compared when the task says nothing: rms at the tier of its own type; exact for
 /// integers and booleans. @throws Error unsupported (float4_e2m1)
 [[nodiscard]] CompareSpec default_compare(DType output);

@@ -86,6 +86,10 @@ namespace kernelforge::wire {
             return "permutation";
         case InitSpec::Kind::heavy_tail:
             return "heavy_tail";
+        case InitSpec::Kind::offsets:
+            return "offsets";
+        case InitSpec::Kind::distinct:
+            return "distinct";
     }
     return "unknown";
 }
@@ -102,6 +106,10 @@ namespace kernelforge::wire {
             return "by_index";
         case CompareSpec::Kind::lse:
             return "lse";
+        case CompareSpec::Kind::ragged:
+            return "ragged";
+        case CompareSpec::Kind::samples:
+            return "samples";
         case CompareSpec::Kind::custom:
             return "custom";
     }
@@ -116,6 +124,8 @@ namespace kernelforge::wire {
             return "cublaslt";
         case BaselineSpec::Kind::cudnn:
             return "cudnn";
+        case BaselineSpec::Kind::cub:
+            return "cub";
         case BaselineSpec::Kind::command:
             return "command";
     }

@@ -203,6 +203,9 @@ void read_globals(const std::vector<Section>& sections, const Symbols& symbols, 
         const bool writable = section.starts_with(".nv.global") || section == ".nv.constant3";
         if (type != STT_OBJECT || name.empty() || !writable) continue;
         facts.writable_globals.emplace_back(name, symbol.st_size);
+        if (section == ".nv.constant3") continue;
+        // Sizes are whatever the file says: no sum of them may wrap.
+        facts.global_bytes += std::min(symbol.st_size, UINT64_MAX - facts.global_bytes);
     }
 }
 

@@ -27,6 +27,8 @@ struct CubinFacts {
     std::map<std::string, CubinKernel> kernels;  ///< by symbol
     /// Variables in the module's global memory, by name, with their size in bytes.
     std::vector<std::pair<std::string, std::uint64_t>> writable_globals;
+    /// Bytes of those of them that are no constants.
+    std::uint64_t global_bytes = 0;
 };
 
 /// Reads an ELF64 cubin as NVRTC makes it. Every offset, size and index is checked against the

@@ -33,7 +33,7 @@ bool name_expression_well_formed(std::string_view expression) {
     if (expression.empty() || expression.size() > 500) return false;
     return std::all_of(expression.begin(), expression.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               std::string_view("_:<>,()*&+-/ ").find(c) != std::string_view::npos;
+               std::string_view("_:<>,()*&+-/ %|^~!=?'{}").find(c) != std::string_view::npos;
     });
 }
 

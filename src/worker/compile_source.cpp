@@ -606,7 +606,9 @@ ScannedSource scan_source(std::string_view source, std::string file,
 }
 
 /// What people expect of <cstdint>, <cmath> and <climits>, which device code cannot include. The
-/// types are those of <cuda/std/cstdint>, so that both may be there.
+/// types are those of <cuda/std/cstdint>, so that both may be there. CUtensorMap is the parameter
+/// type of tensor maps, which <cuda.h> has for host code only; it is named as <cuda/barrier>
+/// declares it.
 constexpr std::string_view standard_names[] = {
     "using int8_t = signed char; using int16_t = signed short; using int32_t = signed int; "
     "using int64_t = signed long long; using uint8_t = unsigned char; using uint16_t = unsigned "
@@ -623,6 +625,8 @@ constexpr std::string_view standard_names[] = {
     "#ifndef INT_MIN\n#define INT_MIN (-2147483647 - 1)\n#endif",
     "#ifndef UINT_MAX\n#define UINT_MAX 4294967295u\n#endif",
     "#ifndef M_PI\n#define M_PI 3.14159265358979323846\n#endif",
+    "#ifndef __cuda_cuda_h__\ntypedef struct CUtensorMap_st { alignas(64) unsigned long long "
+    "opaque[16]; } CUtensorMap;\n#endif",
 };
 
 AssembledSource assemble_source(const ScannedSource& scanned,
@@ -654,7 +658,8 @@ AssembledSource assemble_source(const ScannedSource& scanned,
 }
 
 bool option_allowed(std::string_view option) {
-    constexpr std::array<std::string_view, 14> exact = {"use_fast_math",
+    constexpr std::array<std::string_view, 15> exact = {"use_fast_math",
+                                                        "device-as-default-execution-space",
                                                         "extra-device-vectorization",
                                                         "default-device",
                                                         "minimal",
@@ -698,8 +703,9 @@ bool option_allowed(std::string_view option) {
         "--warn-on-local-memory-usage",
         "--allow-expensive-optimizations=true",
         "--allow-expensive-optimizations=false"};
-    const bool cache_mode = value.starts_with("-dlcm=") || value.starts_with("-dscm=");
-    return assembler ? contains(assembler_options, value) || cache_mode
+    const bool other = value.starts_with("-dlcm=") || value.starts_with("-dscm=") ||
+                       value.starts_with("--register-usage-level=");
+    return assembler ? contains(assembler_options, value) || other
                      : value.find_first_not_of("0123456789,") == std::string_view::npos;
 }
 

@@ -4,6 +4,7 @@
 #include <cupti.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -20,7 +21,7 @@ constexpr std::size_t buffer_alignment = 8;
 /// The functions that are used; members carry the vendor's names.
 struct CuptiTable {
     decltype(&::cuptiSubscribe) cuptiSubscribe = nullptr;
-    decltype(&::cuptiEnableCallback) cuptiEnableCallback = nullptr;
+    decltype(&::cuptiEnableDomain) cuptiEnableDomain = nullptr;
     decltype(&::cuptiActivityRegisterCallbacks) cuptiActivityRegisterCallbacks = nullptr;
     decltype(&::cuptiActivityEnable) cuptiActivityEnable = nullptr;
     decltype(&::cuptiActivityFlushAll) cuptiActivityFlushAll = nullptr;
@@ -35,7 +36,7 @@ struct Recording {
     std::mutex mutex;  // guards records and dropped: buffers complete on a thread of CUPTI's
     std::vector<ActivityRecord> records;
     std::size_t dropped = 0;
-    std::uint32_t correlation = 0;  // written and read by the launching thread
+    std::atomic<std::uint32_t> newest{0};  // of any thread: libraries may have their own
 };
 
 Recording* recording = nullptr;
@@ -56,6 +57,9 @@ void append(const CUpti_Activity* activity, std::vector<ActivityRecord>& records
     } else if (activity->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
         const auto* memset = reinterpret_cast<const CUpti_ActivityMemset4*>(activity);
         records.push_back({memset->correlationId, memset->start, memset->end});
+    } else if (activity->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+        const auto* copy = reinterpret_cast<const CUpti_ActivityMemcpy6*>(activity);
+        records.push_back({copy->correlationId, copy->start, copy->end});
     }
 }
 
@@ -79,7 +83,12 @@ void CUPTIAPI buffer_completed(CUcontext context, std::uint32_t stream, std::uin
 
 void CUPTIAPI api_called(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void* data) {
     const auto* call = static_cast<const CUpti_CallbackData*>(data);
-    if (call->callbackSite == CUPTI_API_ENTER) recording->correlation = call->correlationId;
+    if (call->callbackSite != CUPTI_API_ENTER) return;
+    std::uint32_t known = recording->newest.load(std::memory_order_relaxed);
+    while (is_later(call->correlationId, known) &&
+           !recording->newest.compare_exchange_weak(known, call->correlationId,
+                                                    std::memory_order_relaxed)) {
+    }
 }
 
 std::string describe(const CuptiTable& cupti, CUptiResult result) {
@@ -90,7 +99,9 @@ std::string describe(const CuptiTable& cupti, CUptiResult result) {
 
 class Recorder final : public CuptiRecorder {
   public:
-    std::uint32_t take_correlation() override { return std::exchange(recording->correlation, 0U); }
+    std::uint32_t newest_correlation() const override {
+        return recording->newest.load(std::memory_order_relaxed);
+    }
 
     void clear() override {
         flush();
@@ -130,7 +141,7 @@ bool look_up(void* library, const char* name, F& function) {
 
 bool look_up_all(void* library, CuptiTable& table) {
     return look_up(library, "cuptiSubscribe", table.cuptiSubscribe) &&
-           look_up(library, "cuptiEnableCallback", table.cuptiEnableCallback) &&
+           look_up(library, "cuptiEnableDomain", table.cuptiEnableDomain) &&
            look_up(library, "cuptiActivityRegisterCallbacks",
                    table.cuptiActivityRegisterCallbacks) &&
            look_up(library, "cuptiActivityEnable", table.cuptiActivityEnable) &&
@@ -165,16 +176,17 @@ CUptiResult start(const CuptiTable& cupti, std::string& what) {
         tried(result = cupti.cuptiActivityRegisterCallbacks(buffer_requested, buffer_completed),
               "cuptiActivityRegisterCallbacks") &&
         tried(result = cupti.cuptiSubscribe(&subscriber, api_called, nullptr), "cuptiSubscribe") &&
-        tried(result = cupti.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-                                                 CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx),
-              "cuptiEnableCallback(cuLaunchKernelEx)") &&
-        tried(result = cupti.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-                                                 CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async),
-              "cuptiEnableCallback(cuMemsetD8Async)") &&
+        tried(result = cupti.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API),
+              "cuptiEnableDomain(driver)") &&
+        // The records of what a library launches through the runtime carry the id of that call.
+        tried(result = cupti.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API),
+              "cuptiEnableDomain(runtime)") &&
         tried(result = cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
               "cuptiActivityEnable(concurrent kernel)") &&
         tried(result = cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET),
-              "cuptiActivityEnable(memset)");
+              "cuptiActivityEnable(memset)") &&
+        tried(result = cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY),
+              "cuptiActivityEnable(memcpy)");
     (void)started;
     return result;
 }

@@ -11,15 +11,16 @@
 
 namespace kernelforge::worker {
 
-/// Start and end of every kernel and memset, from CUPTI activity records. At most one in a process.
-/// Must exist before the modules load whose kernels it is to see. Calls are matched by the
-/// correlation id that CUPTI gives while a driver call is made on the recording thread.
+/// Start and end of every kernel, memset and copy, from CUPTI activity records. At most one in a
+/// process. Must exist before the modules load whose kernels it is to see. Work is matched by the
+/// correlation ids that CUPTI gives to the calls of the driver and of the runtime, also of those
+/// that a library makes: one count, which only grows (modulo 2^32).
 class CuptiRecorder {
   public:
     virtual ~CuptiRecorder() = default;
-    /// Correlation id of the newest cuLaunchKernelEx or cuMemsetD8Async; 0 when there was none
-    /// since the last call of this function. [device]
-    [[nodiscard]] virtual std::uint32_t take_correlation() = 0;
+    /// Newest correlation id of any driver or runtime call: work that is enqueued between two
+    /// readings has an id after the first and not after the second. [device]
+    [[nodiscard]] virtual std::uint32_t newest_correlation() const = 0;
     /// Drops what was recorded. The context must be idle. [device]
     virtual void clear() = 0;
     /// All records since `clear`, in no order. The context must be idle. [device]

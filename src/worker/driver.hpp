@@ -53,6 +53,7 @@
     X(cuMemFreeHost)                               \
     X(cuMemsetD8Async)                             \
     X(cuMemcpyDtoHAsync)                           \
+    X(cuMemcpyHtoDAsync)                           \
     X(cuMemcpyDtoDAsync)                           \
     X(cuMemGetAllocationGranularity)               \
     X(cuMemAddressReserve)                         \
@@ -61,7 +62,8 @@
     X(cuMemRelease)                                \
     X(cuMemMap)                                    \
     X(cuMemUnmap)                                  \
-    X(cuMemSetAccess)
+    X(cuMemSetAccess)                              \
+    X(cuTensorMapEncodeTiled)
 
 namespace kernelforge::worker {
 

@@ -12,11 +12,18 @@ namespace kernelforge::worker {
 
 namespace {
 
-/// How far from their guards tensors may lie, in the trials that put them elsewhere.
-constexpr std::size_t placement_spread = std::size_t{64} << 10;
+/// Room for an input to move in. It is never poisoned (nothing can be written there), so it may be
+/// larger than any L2: no call finds the lines of the one before in its place. Inputs that do not
+/// fit in an L2 anyway need no such room.
+constexpr std::size_t input_spread = std::size_t{64} << 20;
+constexpr std::size_t large_input_bytes = std::size_t{256} << 20;
+/// Room for outputs and workspaces, which is poisoned before every call: 8,192 places.
+constexpr std::size_t written_spread = std::size_t{2} << 20;
+/// Largest waste of a region for what is written: all of it is poisoned before every call. A
+/// quarter of the tensor, or this.
+constexpr std::size_t least_slack = std::size_t{8} << 20;
 constexpr std::size_t tensor_alignment = 256;
-constexpr std::size_t result_slot_bytes = 128;
-static_assert(sizeof(referee::CompareResult) <= result_slot_bytes);
+constexpr std::size_t counter_bytes = 128;
 
 std::size_t bytes_of(const TensorSpec& tensor, const std::vector<std::int64_t>& shape) {
     std::size_t bytes = referee::element_bytes(tensor.dtype);
@@ -29,14 +36,35 @@ std::size_t bytes_of(const TensorSpec& tensor, const std::vector<std::int64_t>& 
     return bytes;
 }
 
-/// Space for a tensor that may move by up to the spread.
-std::size_t with_spread(std::size_t bytes) {
-    return bytes + placement_spread + tensor_alignment;
+MemoryPool::Lease acquire_written(MemoryPool& pool, std::size_t bytes) {
+    const std::size_t wanted = bytes + written_spread + tensor_alignment;
+    return pool.acquire(wanted, wanted + std::max(least_slack, bytes / 4));
 }
 
-CUdeviceptr place_in(const MemoryPool::Lease& lease, std::size_t bytes, std::uint64_t placement) {
-    const Region& region = lease.region();
-    return region.base() + place(region.capacity(), bytes, placement, placement_spread);
+MemoryPool::Lease acquire_input(MemoryPool& pool, std::size_t bytes) {
+    const std::size_t least = bytes + written_spread + tensor_alignment;
+    if (bytes >= large_input_bytes) return pool.acquire(least);
+    try {
+        return pool.acquire(bytes + input_spread + tensor_alignment);
+    } catch (const DriverError& error) {
+        if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) throw;
+        return pool.acquire(least);
+    }
+}
+
+/// Tensors of a bench for `placement_step`: inputs by ordinal, then outputs, then workspaces.
+enum TensorRole : std::uint64_t { role_input, role_output, role_workspace };
+std::uint64_t tensor_key(TensorRole role, std::size_t position) {
+    return (static_cast<std::uint64_t>(role) << 32U) + position;
+}
+
+/// An offset near `offset`, a multiple of 256, of which `alignment` is the largest power of two
+/// that divides it (up to 256). There is room for 256 bytes more than the tensor.
+std::size_t aligned_exactly(std::size_t offset, std::size_t alignment, std::size_t bytes,
+                            std::size_t capacity) {
+    if (alignment >= tensor_alignment) return offset;
+    if (offset + alignment + bytes <= capacity) return offset + alignment;
+    return offset - tensor_alignment + alignment;
 }
 
 bool starts_poisoned(const plan::ResolvedWorkspace& workspace) {
@@ -45,19 +73,20 @@ bool starts_poisoned(const plan::ResolvedWorkspace& workspace) {
 
 }  // namespace
 
-Bench::Bench(Device& device, const Task& task, const Workload& workload) : device_(device) {
-    const std::map<std::string, std::int64_t> axes = axis_values(task.definition, workload);
-    add_inputs(task, axes);
-    add_outputs(task, axes);
-    const std::size_t selfzero_slot = 1;
-    if ((outputs_.size() + selfzero_slot) * result_slot_bytes + Device::sink_bytes >
-        Device::host_page_bytes) {
+Bench::Bench(Device& device, const Task& task, const Workload& workload, std::uint64_t secret)
+    : device_(device), task_(task), axes_(axis_values(task.definition, workload)), secret_(secret) {
+    add_inputs(task, axes_);
+    add_outputs(task, axes_);
+    judge_.emplace(device, task, workload);
+    if (judge_->result_bytes() + counter_bytes + Device::sink_bytes > Device::host_page_bytes) {
         throw Error(ErrorCode::unsupported, "the definition has too many outputs");
     }
-    device_.driver().check(device_.driver().cuMemsetD8Async(selfzero_counter(), 0,
-                                                            result_slot_bytes, device_.stream()),
-                           "clearing the count of selfzero workspaces");
+    device_.driver().check(
+        device_.driver().cuMemsetD8Async(selfzero_counter(), 0, counter_bytes, device_.stream()),
+        "clearing the count of selfzero workspaces");
 }
+
+Bench::~Bench() = default;
 
 void Bench::add_inputs(const Task& task, const std::map<std::string, std::int64_t>& axes) {
     std::uint32_t ordinal = 0;
@@ -69,10 +98,9 @@ void Bench::add_inputs(const Task& task, const std::map<std::string, std::int64_
         input.shape = shape_of(tensor, axes);
         input.bytes = bytes_of(tensor, input.shape);
         input.ordinal = own;
-        input.init = referee::init_of(task, tensor);
         input.inplace = std::any_of(task.inplace.begin(), task.inplace.end(),
                                     [&](const auto& pair) { return pair.second == tensor.name; });
-        if (!input.inplace) input.lease = device_.pool().acquire(with_spread(input.bytes));
+        if (!input.inplace) input.lease = acquire_input(device_.pool(), input.bytes);
         inputs_.push_back(std::move(input));
     }
 }
@@ -84,9 +112,6 @@ void Bench::add_outputs(const Task& task, const std::map<std::string, std::int64
         output.shape = shape_of(tensor, axes);
         output.bytes = bytes_of(tensor, output.shape);
         output.compare = referee::compare_of(task, tensor);
-        output.parameters = referee::compare_parameters(output.compare, tensor.dtype, output.shape);
-        output.partials = device_.pool().acquire(referee::tile_count(output.parameters) *
-                                                 sizeof(referee::TilePartial));
         const auto shared = task.inplace.find(tensor.name);
         if (shared != task.inplace.end()) {
             const auto input = std::find_if(
@@ -108,7 +133,7 @@ void Bench::add_outputs(const Task& task, const std::map<std::string, std::int64
 OutputSet Bench::make_outputs() {
     OutputSet outputs;
     for (const Output& output : outputs_) {
-        outputs.leases.push_back(device_.pool().acquire(with_spread(output.bytes)));
+        outputs.leases.push_back(acquire_written(device_.pool(), output.bytes));
     }
     move_outputs(outputs, 0);
     return outputs;
@@ -119,8 +144,8 @@ WorkspaceSet Bench::make_workspaces(const Program& program) {
     for (const plan::ResolvedWorkspace& workspace : program.workspaces()) {
         try {
             workspaces.leases.push_back(
-                device_.pool().acquire(with_spread(static_cast<std::size_t>(workspace.bytes)) +
-                                       static_cast<std::size_t>(workspace.align)));
+                acquire_written(device_.pool(), static_cast<std::size_t>(workspace.bytes) +
+                                                    static_cast<std::size_t>(workspace.align)));
         } catch (const DriverError& error) {
             if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) throw;
             throw Verdict(EvaluationStatus::launch_error,
@@ -140,48 +165,73 @@ void Bench::describe_buffers(Program& program) const {
     }
 }
 
-void Bench::set_inputs_access(Region::Access access) {
-    for (const Input& input : inputs_) {
-        if (!input.inplace) input.lease.region().set_access(access);
-    }
+std::size_t Bench::offset_in(const Region& region, std::size_t bytes, std::uint64_t tensor,
+                             std::uint64_t call) const {
+    return place(region.capacity(), bytes, placement_step(secret_, tensor, call));
 }
 
-void Bench::fill_inputs(referee::Distribution distribution, std::uint64_t seed,
-                        std::uint64_t placement, Clock::time_point deadline) {
+std::size_t Bench::alignment_of(const std::string& tensor) const {
+    const auto found = alignments_.find(tensor);
+    return found != alignments_.end() ? found->second : tensor_alignment;
+}
+
+void Bench::enqueue_fill(referee::FillParameters fill) {
+    if (fill.count == 0) return;
+    device_.launch("kf_fill", referee::fill_shape(fill, device_.info().multiprocessors), &fill);
+}
+
+void Bench::fill_inputs(referee::Distribution distribution, std::uint64_t seed, std::uint64_t call,
+                        Clock::time_point deadline, Which which) {
     device_.wait(deadline);
-    set_inputs_access(Region::Access::read_write);
     for (Input& input : inputs_) {
-        input.fill = referee::fill_parameters(input.init, input.spec->dtype, input.shape,
-                                              distribution, seed, input.ordinal);
-        if (input.inplace || input.bytes == 0) continue;
-        input.fill.data = place_in(input.lease, input.bytes, placement);
-        device_.launch("kf_fill", referee::fill_shape(input.fill, device_.info().multiprocessors),
-                       &input.fill);
+        const auto& constant = task_.constant_inputs;
+        const bool is_constant =
+            std::find(constant.begin(), constant.end(), input.spec->name) != constant.end();
+        if (which != Which::all && is_constant != (which == Which::constant)) continue;
+        input.fill =
+            referee::fill_parameters(task_, axes_, *input.spec, input.ordinal, distribution, seed);
+        if (input.inplace) continue;
+        Region& region = input.lease.region();
+        const std::size_t offset = aligned_exactly(
+            offset_in(region, input.bytes, tensor_key(role_input, input.ordinal), call),
+            alignment_of(input.spec->name), input.bytes, region.capacity());
+        input.address = region.read_only_base() + offset;
+        input.fill.data = region.base() + offset;
+        enqueue_fill(input.fill);
     }
-    device_.wait(deadline);
-    set_inputs_access(Region::Access::read_only);
 }
 
-void Bench::move_outputs(OutputSet& outputs, std::uint64_t placement) const {
+void Bench::move_outputs(OutputSet& outputs, std::uint64_t call) const {
     outputs.addresses.resize(outputs_.size());
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        outputs.addresses[i] = place_in(outputs.leases[i], outputs_[i].bytes, placement);
+        const Output& output = outputs_[i];
+        const Region& region = outputs.leases[i].region();
+        std::size_t alignment = alignment_of(output.spec->name);
+        if (output.shares != nullptr) {
+            alignment = std::max(alignment, alignment_of(output.shares->spec->name));
+        }
+        outputs.addresses[i] =
+            region.base() +
+            aligned_exactly(offset_in(region, output.bytes, tensor_key(role_output, i), call),
+                            alignment, output.bytes, region.capacity());
     }
 }
 
 void Bench::move_workspaces(const Program& program, WorkspaceSet& workspaces,
-                            std::uint64_t placement) const {
+                            std::uint64_t call) const {
     workspaces.addresses.resize(program.workspaces().size());
     for (std::size_t i = 0; i < workspaces.addresses.size(); ++i) {
         const plan::ResolvedWorkspace& workspace = program.workspaces()[i];
-        const auto align = static_cast<CUdeviceptr>(std::max<std::int64_t>(workspace.align, 1));
-        workspaces.addresses[i] =
-            place_in(workspaces.leases[i], static_cast<std::size_t>(workspace.bytes), placement) /
-            align * align;
+        const Region& region = workspaces.leases[i].region();
+        const auto align = static_cast<std::size_t>(std::max<std::int64_t>(workspace.align, 1));
+        const std::size_t offset = offset_in(region, static_cast<std::size_t>(workspace.bytes),
+                                             tensor_key(role_workspace, i), call);
+        workspaces.addresses[i] = region.base() + offset / align * align;
     }
 }
 
-/// Regions are whole pages: what lies around a buffer must not carry anything to the next call.
+/// Regions are larger than their buffers: what lies around one must not carry anything to the next
+/// call.
 void Bench::poison_around(const Region& region, CUdeviceptr begin, std::size_t bytes) {
     const CUdeviceptr end = begin + bytes;
     const CUdeviceptr region_end = region.base() + region.capacity();
@@ -190,21 +240,25 @@ void Bench::poison_around(const Region& region, CUdeviceptr begin, std::size_t b
 }
 
 void Bench::prepare(const Program& program, const OutputSet& outputs,
-                    const WorkspaceSet& workspaces) {
+                    const WorkspaceSet& workspaces, Prepared prepared) {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        const Output& output = outputs_[i];
-        poison_around(outputs.leases[i].region(), outputs.addresses[i], output.bytes);
-        device_.poison(outputs.addresses[i], output.bytes);
-        if (output.shares == nullptr || output.shares->bytes == 0) continue;
-        referee::FillParameters fill = output.shares->fill;
+        const Region& region = outputs.leases[i].region();
+        device_.poison(region.base(), region.capacity());
+        if (outputs_[i].shares == nullptr) continue;
+        referee::FillParameters fill = outputs_[i].shares->fill;
         fill.data = outputs.addresses[i];
-        device_.launch("kf_fill", referee::fill_shape(fill, device_.info().multiprocessors), &fill);
+        enqueue_fill(fill);
     }
     for (std::size_t i = 0; i < workspaces.addresses.size(); ++i) {
         const plan::ResolvedWorkspace& workspace = program.workspaces()[i];
-        const auto bytes = static_cast<std::size_t>(workspace.bytes);
-        poison_around(workspaces.leases[i].region(), workspaces.addresses[i], bytes);
-        if (starts_poisoned(workspace)) device_.poison(workspaces.addresses[i], bytes);
+        if (workspace.prepared && prepared == Prepared::kept) continue;
+        const Region& region = workspaces.leases[i].region();
+        if (starts_poisoned(workspace)) {
+            device_.poison(region.base(), region.capacity());
+        } else {
+            poison_around(region, workspaces.addresses[i],
+                          static_cast<std::size_t>(workspace.bytes));
+        }
     }
 }
 
@@ -223,7 +277,7 @@ Addresses Bench::addresses(const Program& program, const OutputSet& outputs,
                            const WorkspaceSet& workspaces) const {
     Addresses addresses;
     for (const Input& input : inputs_) {
-        if (!input.inplace) addresses[input.spec->name] = input.fill.data;
+        if (!input.inplace) addresses[input.spec->name] = input.address;
     }
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
         addresses[outputs_[i].spec->name] = outputs.addresses[i];
@@ -237,23 +291,8 @@ Addresses Bench::addresses(const Program& program, const OutputSet& outputs,
     return addresses;
 }
 
-void Bench::enqueue_comparison(Output& output, CUdeviceptr found, CUdeviceptr expected,
-                               std::size_t slot) {
-    referee::CompareParameters& parameters = output.parameters;
-    parameters.found = found;
-    parameters.expected = expected;
-    parameters.partials = output.partials.region().base();
-    parameters.result = device_.result_page() + Device::sink_bytes + slot * result_slot_bytes;
-    const int multiprocessors = device_.info().multiprocessors;
-    const referee::LaunchShape tiles = referee::tiles_shape(parameters, multiprocessors);
-    device_.launch("kf_compare_tiles", tiles, &parameters);
-    device_.launch("kf_compare_reduce", referee::reduce_shape(), &parameters);
-    device_.launch("kf_compare_elements", tiles, &parameters);
-    device_.launch("kf_compare_finish", referee::finish_shape(), &parameters);
-}
-
 CUdeviceptr Bench::selfzero_counter() const {
-    return device_.result_page() + Device::sink_bytes + outputs_.size() * result_slot_bytes;
+    return device_.result_page() + Device::sink_bytes + judge_->result_bytes();
 }
 
 void Bench::count_selfzero(const Program& program, const WorkspaceSet& workspaces) {
@@ -268,49 +307,53 @@ void Bench::count_selfzero(const Program& program, const WorkspaceSet& workspace
     }
 }
 
-void Bench::compare(const OutputSet& found, const OutputSet& expected,
+void Bench::compare(const OutputSet& found, const ReferenceCall& reference,
                     std::string_view distribution, std::vector<OutputError>& kept,
                     Clock::time_point deadline) {
-    const Driver& driver = device_.driver();
-    const std::size_t counter_slot = outputs_.size();
-    const CUdeviceptr results = device_.result_page() + Device::sink_bytes;
-    const std::size_t results_bytes = (counter_slot + 1) * result_slot_bytes;
-    // Not the counter, which holds what the calls since the last comparison left.
-    driver.check(
-        driver.cuMemsetD8Async(results, 0, counter_slot * result_slot_bytes, device_.stream()),
-        "clearing comparison results");
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        enqueue_comparison(outputs_[i], found.addresses[i], expected.addresses[i], i);
+    JudgedCall call;
+    call.found = found.addresses;
+    call.expected = reference.outputs.addresses;
+    for (std::size_t i = 0; i < reference.workspaces.addresses.size(); ++i) {
+        const plan::ResolvedWorkspace& workspace = reference.program.workspaces()[i];
+        call.workspaces[workspace.name] = {reference.workspaces.addresses[i],
+                                           static_cast<std::size_t>(workspace.bytes)};
     }
+    call.fill = [this](std::string_view name) -> const referee::FillParameters* {
+        for (const Input& input : inputs_) {
+            if (input.spec->name == name) return &input.fill;
+        }
+        return nullptr;
+    };
+    judge_->enqueue(call);
+    // With the counter behind the results, which holds what the calls since the last comparison
+    // left.
+    const Driver& driver = device_.driver();
     driver.check(
-        driver.cuMemcpyDtoHAsync(device_.host_page(), results, results_bytes, device_.stream()),
+        driver.cuMemcpyDtoHAsync(device_.host_page(), device_.result_page() + Device::sink_bytes,
+                                 judge_->result_bytes() + counter_bytes, device_.stream()),
         "reading comparison results");
     device_.wait(deadline);
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        referee::CompareResult result;
-        std::memcpy(&result, device_.host_page() + i * result_slot_bytes, sizeof(result));
-        OutputError error =
-            referee::judge(outputs_[i].spec->name, outputs_[i].compare, result, distribution);
-        if (kept.size() <= i) {
-            kept.push_back(std::move(error));
-        } else {
-            referee::keep_worse(kept[i], error);
-        }
-    }
     std::uint64_t nonzero = 0;
-    std::memcpy(&nonzero, device_.host_page() + counter_slot * result_slot_bytes, sizeof(nonzero));
-    if (nonzero != 0) {
-        throw Verdict(
-            EvaluationStatus::wrong_result,
-            fmt::format("it leaves {} bytes of its selfzero workspaces not zero", nonzero));
-    }
+    std::memcpy(&nonzero, device_.host_page() + judge_->result_bytes(), sizeof(nonzero));
+    judge_->finish(call, distribution, kept, deadline);
+    refuse_nonzero(nonzero);
 }
 
-std::string Bench::describe_wrong(const std::vector<OutputError>& errors) const {
-    for (std::size_t i = 0; i < errors.size(); ++i) {
-        if (!errors[i].ok) return referee::describe(errors[i], outputs_[i].shape);
-    }
-    return "";
+void Bench::check_selfzero(Clock::time_point deadline) {
+    std::uint64_t nonzero = 0;
+    device_.driver().check(
+        device_.driver().cuMemcpyDtoHAsync(device_.host_page(), selfzero_counter(), sizeof(nonzero),
+                                           device_.stream()),
+        "reading the count of selfzero workspaces");
+    device_.wait(deadline);
+    std::memcpy(&nonzero, device_.host_page(), sizeof(nonzero));
+    refuse_nonzero(nonzero);
+}
+
+void Bench::refuse_nonzero(std::uint64_t bytes) {
+    if (bytes == 0) return;
+    throw Verdict(EvaluationStatus::wrong_result,
+                  fmt::format("it leaves {} bytes of its selfzero workspaces not zero", bytes));
 }
 
 }  // namespace kernelforge::worker

@@ -100,8 +100,9 @@ ProfileData collect(Device& device, const CollectRequest& request) {
     }
     ProfileData data;
     try {
-        const plan::Plan plan = plan::parse_plan(request.candidate.candidate.source, "candidate.cu",
-                                                 request.task->definition);
+        const plan::Plan plan =
+            plan::parse_plan(request.candidate.candidate.source, "candidate.cu",
+                             request.task->definition, request.task->constant_inputs);
         for (std::size_t i = 0; i < request.workloads.size(); ++i) {
             collect_workload(device, request, i, plan, data);
         }

@@ -15,6 +15,8 @@ constexpr std::size_t printf_bytes = std::size_t{64} << 10;
 constexpr std::size_t malloc_heap_bytes = std::size_t{64} << 10;
 constexpr std::size_t least_flush_bytes = std::size_t{64} << 20;
 constexpr int longest_name = 256;
+constexpr std::size_t own_page_bytes = std::size_t{1} << 20;
+constexpr std::size_t stamps_offset = 256;
 
 int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
     int value = 0;
@@ -93,19 +95,23 @@ Device::Device(const Driver& driver, const DeviceInfo& info, CuptiRecorder* reco
       no_recorder_(std::move(no_recorder)),
       pool_(driver, info.index) {
     driver_.check(driver_.cuDeviceGet(&device_, info_.index), "cuDeviceGet");
-    make_context();
-    flush_write_ = pool_.acquire(flush_bytes(info_));
-    flush_read_ = pool_.acquire(flush_bytes(info_));
-    result_page_ = pool_.acquire(host_page_bytes);
-    void* page = nullptr;
-    driver_.check(driver_.cuMemHostAlloc(&page, host_page_bytes, 0), "cuMemHostAlloc");
-    host_page_ = static_cast<std::byte*>(page);
-    poison(flush_read_.region().base(), flush_read_.region().capacity());
     std::array<char, 32> bus_id{};
     if (driver_.cuDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device_) ==
         CUDA_SUCCESS) {
         nvml_ = Nvml::open(bus_id.data());
     }
+    // A process is listed from its first context on.
+    if (nvml_ != nullptr) company_.before = nvml_->read().processes;
+    make_context();
+    if (nvml_ != nullptr) company_.after = nvml_->read().processes;
+    flush_write_ = pool_.acquire(flush_bytes(info_));
+    flush_read_ = pool_.acquire(flush_bytes(info_));
+    result_page_ = pool_.acquire(host_page_bytes);
+    own_page_ = pool_.acquire(own_page_bytes);
+    void* page = nullptr;
+    driver_.check(driver_.cuMemHostAlloc(&page, host_page_bytes, 0), "cuMemHostAlloc");
+    host_page_ = static_cast<std::byte*>(page);
+    poison(flush_read_.region().base(), flush_read_.region().capacity());
 }
 
 void Device::make_context() {
@@ -127,6 +133,13 @@ void Device::set_limits() {
                   "cuCtxSetLimit(printf buffer)");
     driver_.check(driver_.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, malloc_heap_bytes),
                   "cuCtxSetLimit(malloc heap)");
+    driver_.check(driver_.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, stack_limit_bytes),
+                  "cuCtxSetLimit(stack)");
+    // No candidate may keep lines for its next call. A device that has no such carve-out is fine.
+    const CUresult carve_out = driver_.cuCtxSetLimit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0);
+    if (carve_out != CUDA_ERROR_UNSUPPORTED_LIMIT) {
+        driver_.check(carve_out, "cuCtxSetLimit(persisting L2)");
+    }
 }
 
 Device::~Device() {
@@ -134,6 +147,7 @@ Device::~Device() {
     flush_write_ = {};
     flush_read_ = {};
     result_page_ = {};
+    own_page_ = {};
     if (host_page_ != nullptr) driver_.cuMemFreeHost(host_page_);
     if (module_ != nullptr) driver_.cuModuleUnload(module_);
     if (hopper_module_ != nullptr) driver_.cuModuleUnload(hopper_module_);
@@ -141,7 +155,10 @@ Device::~Device() {
 }
 
 Nvml::Reading Device::read_state() const {
-    return nvml_ != nullptr ? nvml_->read() : Nvml::Reading{};
+    if (nvml_ == nullptr) return {};
+    Nvml::Reading reading = nvml_->read();
+    reading.other_processes = other_processes(company_, reading.processes);
+    return reading;
 }
 
 CUfunction Device::referee_kernel(const std::string& name) {
@@ -158,13 +175,7 @@ CUfunction Device::referee_kernel(const std::string& name) {
 void Device::launch(const std::string& kernel, const referee::LaunchShape& shape,
                     void* parameters) {
     CUfunction function = referee_kernel(kernel);
-    constexpr std::uint32_t default_shared_limit = 48U << 10U;
-    if (shape.dynamic_shared_bytes > default_shared_limit) {
-        driver_.check(
-            driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                       static_cast<int>(shape.dynamic_shared_bytes)),
-            "cuFuncSetAttribute(" + kernel + ")");
-    }
+    allow_shared(function, kernel, shape.dynamic_shared_bytes);
     std::array<void*, 1> pointers{parameters};
     driver_.check(driver_.cuLaunchKernel(
                       function, shape.blocks, 1, 1, shape.threads, 1, 1, shape.dynamic_shared_bytes,
@@ -172,10 +183,82 @@ void Device::launch(const std::string& kernel, const referee::LaunchShape& shape
                   "cuLaunchKernel(" + kernel + ")");
 }
 
+void Device::allow_shared(CUfunction function, const std::string& kernel,
+                          std::uint32_t bytes) const {
+    constexpr std::uint32_t default_shared_limit = 48U << 10U;
+    if (bytes <= default_shared_limit) return;
+    driver_.check(
+        driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                   static_cast<int>(bytes)),
+        "cuFuncSetAttribute(" + kernel + ")");
+}
+
+void Device::launch_cooperative(const std::string& kernel, const referee::LaunchShape& shape,
+                                void* parameters) {
+    CUfunction function = referee_kernel(kernel);
+    allow_shared(function, kernel, shape.dynamic_shared_bytes);
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attribute.value.cooperative = 1;
+    CUlaunchConfig config{};
+    config.gridDimX = shape.blocks;
+    config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = shape.threads;
+    config.blockDimY = config.blockDimZ = 1;
+    config.sharedMemBytes = shape.dynamic_shared_bytes;
+    config.hStream = stream_;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    std::array<void*, 1> pointers{parameters};
+    driver_.check(driver_.cuLaunchKernelEx(&config, function, pointers.data(), nullptr),
+                  "cuLaunchKernelEx(" + kernel + ")");
+}
+
 void Device::poison(CUdeviceptr address, std::size_t bytes) {
     if (bytes == 0) return;
     referee::PoisonParameters parameters{address, bytes};
     launch("kf_poison", referee::bytes_shape(bytes, info_.multiprocessors), &parameters);
+}
+
+void Device::scrub(int local_bytes) {
+    const std::string local(referee::scrub_local_kernel(local_bytes));
+    const CUdeviceptr arrivals = own_page_.region().base();
+    // Not left to the kernels: a candidate that finds the counters must not stop the next scrub.
+    driver_.check(driver_.cuMemsetD8Async(arrivals, 0, 2 * sizeof(std::uint32_t), stream_),
+                  "clearing the scrub's counters");
+    const referee::LaunchShape shared =
+        referee::scrub_shared_shape(info_.multiprocessors, info_.max_shared_bytes_per_block);
+    referee::ScrubParameters parameters{arrivals, shared.dynamic_shared_bytes, 0};
+    launch_cooperative("kf_scrub_shared", shared, &parameters);
+    if (local.empty()) return;
+    parameters.arrivals += sizeof(std::uint32_t);
+    launch_cooperative(
+        local,
+        referee::scrub_local_shape(info_.multiprocessors, info_.max_threads_per_multiprocessor),
+        &parameters);
+}
+
+CUdeviceptr Device::stamp_slot(std::size_t index) const {
+    const std::size_t offset = stamps_offset + index * sizeof(std::uint64_t);
+    if (offset + sizeof(std::uint64_t) > own_page_bytes) {
+        throw Error(ErrorCode::internal, fmt::format("no room for stamp {} of a block", index));
+    }
+    return own_page_.region().base() + offset;
+}
+
+void Device::clear_stamps() {
+    poison(stamp_slot(0), own_page_bytes - stamps_offset);
+}
+
+Libraries& Device::libraries() {
+    if (libraries_ == nullptr) {
+        libraries_ = open_libraries(driver_, info_, stream_, library_options_);
+    }
+    return *libraries_;
+}
+
+void Device::reset_persisting_l2() {
+    driver_.check(driver_.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache");
 }
 
 void Device::flush() {

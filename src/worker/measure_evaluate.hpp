@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ using LastWord = std::function<void(const Evaluation& evaluation, EvaluationStat
 [[nodiscard]] std::vector<WorkloadResult> command_results(const EvaluationRequest& request,
                                                           const std::string& output);
 
-/// Copies the first failure of a workload to the evaluation: status, and the message with the
-/// workload's axes in front.
-void summarize_workloads(const Task& task, Evaluation& evaluation);
+/// Copies the first failure of a workload, else of a hidden shape, to the evaluation: status, and
+/// the message with the axes in front. `hidden` are those of the request.
+void summarize_workloads(const Task& task, Evaluation& evaluation,
+                         std::span<const Workload> hidden = {});
 
 }  // namespace kernelforge::worker

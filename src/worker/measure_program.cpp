@@ -10,8 +10,10 @@ namespace kernelforge::worker {
 
 namespace {
 
+using Attributes = std::array<CUlaunchAttribute, 3>;
+
 CUlaunchConfig launch_config(const plan::ResolvedLaunch& launch, CUstream stream,
-                             std::array<CUlaunchAttribute, 2>& attributes) {
+                             Attributes& attributes) {
     CUlaunchConfig config{};
     config.gridDimX = static_cast<unsigned>(launch.grid[0]);
     config.gridDimY = static_cast<unsigned>(launch.grid[1]);
@@ -34,6 +36,11 @@ CUlaunchConfig launch_config(const plan::ResolvedLaunch& launch, CUstream stream
         attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attribute.value.cooperative = 1;
     }
+    if (launch.pdl) {
+        CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
     return config;
 }
 
@@ -47,6 +54,7 @@ std::string describe(const plan::ResolvedLaunch& launch) {
                             launch.cluster[2]);
     }
     if (launch.cooperative) text += ", cooperative";
+    if (launch.pdl) text += ", pdl";
     return text;
 }
 
@@ -54,6 +62,77 @@ std::string describe(const plan::ResolvedLaunch& launch) {
 /// elsewhere.
 int as_int(std::int64_t bytes) {
     return static_cast<int>(std::min<std::int64_t>(bytes, INT32_MAX));
+}
+
+/// Integers are copied as they are, so that only their size matters where there is no signed type.
+CUtensorMapDataType data_type(const std::string& type) {
+    static const std::map<std::string, CUtensorMapDataType> types = {
+        {"i8", CU_TENSOR_MAP_DATA_TYPE_UINT8},    {"u8", CU_TENSOR_MAP_DATA_TYPE_UINT8},
+        {"i16", CU_TENSOR_MAP_DATA_TYPE_UINT16},  {"u16", CU_TENSOR_MAP_DATA_TYPE_UINT16},
+        {"i32", CU_TENSOR_MAP_DATA_TYPE_INT32},   {"u32", CU_TENSOR_MAP_DATA_TYPE_UINT32},
+        {"i64", CU_TENSOR_MAP_DATA_TYPE_INT64},   {"u64", CU_TENSOR_MAP_DATA_TYPE_UINT64},
+        {"f16", CU_TENSOR_MAP_DATA_TYPE_FLOAT16}, {"bf16", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16},
+        {"f32", CU_TENSOR_MAP_DATA_TYPE_FLOAT32}, {"f64", CU_TENSOR_MAP_DATA_TYPE_FLOAT64}};
+    return types.at(type);
+}
+
+CUtensorMapSwizzle swizzle(plan::TensorMap::Swizzle swizzle) {
+    switch (swizzle) {
+        case plan::TensorMap::Swizzle::none:
+            return CU_TENSOR_MAP_SWIZZLE_NONE;
+        case plan::TensorMap::Swizzle::bytes32:
+            return CU_TENSOR_MAP_SWIZZLE_32B;
+        case plan::TensorMap::Swizzle::bytes64:
+            return CU_TENSOR_MAP_SWIZZLE_64B;
+        case plan::TensorMap::Swizzle::bytes128:
+            return CU_TENSOR_MAP_SWIZZLE_128B;
+    }
+    return CU_TENSOR_MAP_SWIZZLE_NONE;
+}
+
+CUtensorMapL2promotion l2_promotion(plan::TensorMap::L2Promotion promotion) {
+    switch (promotion) {
+        case plan::TensorMap::L2Promotion::none:
+            return CU_TENSOR_MAP_L2_PROMOTION_NONE;
+        case plan::TensorMap::L2Promotion::bytes64:
+            return CU_TENSOR_MAP_L2_PROMOTION_L2_64B;
+        case plan::TensorMap::L2Promotion::bytes128:
+            return CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+        case plan::TensorMap::L2Promotion::bytes256:
+            return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+    }
+    return CU_TENSOR_MAP_L2_PROMOTION_NONE;
+}
+
+/// @throws Verdict plan_error when the buffer is not aligned as a map needs
+CUtensorMap encode_map(const Driver& driver, const plan::ResolvedTensorMap& map,
+                       std::uint64_t buffer) {
+    constexpr std::uint64_t alignment = 16;
+    const std::uint64_t address = buffer + static_cast<std::uint64_t>(map.offset);
+    if (address % alignment != 0) {
+        throw Verdict(EvaluationStatus::plan_error,
+                      fmt::format("{}: tensor map {} begins at an address that is no multiple of "
+                                  "{}: {} is aligned to less, as //@valid allows",
+                                  to_string(map.position), map.name, alignment, map.buffer));
+    }
+    const std::vector<cuuint64_t> dims(map.dims.begin(), map.dims.end());
+    // One dimension has no stride, but the driver wants an address.
+    std::vector<cuuint64_t> strides(map.strides.begin(), map.strides.end());
+    if (strides.empty()) strides.push_back(alignment);
+    const std::vector<cuuint32_t> box(map.box.begin(), map.box.end());
+    const std::vector<cuuint32_t> steps(map.steps.begin(), map.steps.end());
+    CUtensorMap encoded{};
+    const CUresult result = driver.cuTensorMapEncodeTiled(
+        &encoded, data_type(map.dtype), static_cast<cuuint32_t>(dims.size()),
+        reinterpret_cast<void*>(address), dims.data(), strides.data(), box.data(), steps.data(),
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(map.swizzle), l2_promotion(map.l2),
+        map.nan_fill ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+                     : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result == CUDA_SUCCESS) return encoded;
+    if (is_sticky(result)) driver.check(result, "cuTensorMapEncodeTiled of " + map.name);
+    throw Verdict(EvaluationStatus::plan_error,
+                  fmt::format("{}: the driver refuses tensor map {}: {}", to_string(map.position),
+                              map.name, driver.describe(result)));
 }
 
 }  // namespace
@@ -87,6 +166,7 @@ LoadedBuild::LoadedBuild(Device& device, const CompileResult& build)
         throw Verdict(EvaluationStatus::compile_error,
                       build.message.empty() ? "it did not compile" : build.message);
     }
+    if (build.cubin.empty() && build.kernels.empty()) return;
     const Driver& driver = device.driver();
     const CUresult loaded = build.cubin.empty()
                                 ? CUDA_ERROR_INVALID_IMAGE
@@ -114,7 +194,7 @@ LoadedBuild::LoadedBuild(Device& device, const CompileResult& build)
 }
 
 LoadedBuild::~LoadedBuild() {
-    device_.driver().cuModuleUnload(module_);
+    if (module_ != nullptr) device_.driver().cuModuleUnload(module_);
 }
 
 void LoadedBuild::save_globals() {
@@ -177,6 +257,14 @@ void LoadedBuild::allow_shared(const std::string& kernel, std::int64_t bytes) {
     if (result == CUDA_SUCCESS) allowed = bytes;
 }
 
+void LoadedBuild::allow_cluster(const std::string& kernel, std::int64_t blocks) {
+    constexpr std::int64_t portable = 8;
+    if (blocks <= portable) return;
+    // Where it is refused, the launch says so.
+    static_cast<void>(device_.driver().cuFuncSetAttribute(
+        function(kernel), CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+}
+
 int LoadedBuild::occupancy(const std::string& kernel, int threads, std::int64_t shared_bytes) {
     allow_shared(kernel, shared_bytes);
     int blocks = 0;
@@ -188,13 +276,14 @@ int LoadedBuild::occupancy(const std::string& kernel, int threads, std::int64_t 
 int LoadedBuild::clusters(const std::string& kernel, int threads, std::int64_t shared_bytes,
                           int cluster) {
     allow_shared(kernel, shared_bytes);
+    allow_cluster(kernel, cluster);
     plan::ResolvedLaunch launch;
     launch.grid = {cluster, 1, 1};
     launch.block = {threads, 1, 1};
     launch.cluster = {cluster, 1, 1};
     launch.has_cluster = true;
     launch.shared_bytes = shared_bytes;
-    std::array<CUlaunchAttribute, 2> attributes{};
+    Attributes attributes{};
     const CUlaunchConfig config = launch_config(launch, device_.stream(), attributes);
     int count = 0;
     const CUresult result =
@@ -203,29 +292,11 @@ int LoadedBuild::clusters(const std::string& kernel, int threads, std::int64_t s
 }
 
 Program::Program(Device& device, LoadedBuild& build, const plan::Plan& plan, const Task& task,
-                 const Workload& workload, const Bindings& bindings)
+                 const Workload& workload, const Bindings& bindings, const Alignments& alignments,
+                 Libraries* libraries)
     : device_(device), build_(build) {
     try {
-        plan::Environment environment;
-        environment.axes = axis_values(task.definition, workload);
-        environment.scalars = workload.scalars;
-        environment.bindings = bindings;
-        environment.device = device.info();
-        environment.occupancy = [&](const std::string& kernel, int threads, std::int64_t shared) {
-            return build.occupancy(kernel, threads, shared);
-        };
-        environment.clusters = [&](const std::string& kernel, int threads, std::int64_t shared,
-                                   int cluster) {
-            return build.clusters(kernel, threads, shared, cluster);
-        };
-        for (const auto* tensors : {&task.definition.inputs, &task.definition.outputs}) {
-            for (const TensorSpec& tensor : *tensors) {
-                if (tensor.scalar) continue;
-                environment.tensors[tensor.name] = {shape_of(tensor, environment.axes), 0};
-            }
-        }
-        resolved_ = plan::resolve(plan, environment);
-        if (resolved_.valid) plan::check_build(plan, resolved_, build.build(), device.info());
+        resolve(plan, task, workload, bindings, alignments);
     } catch (const Verdict&) {
         throw;
     } catch (const DriverError&) {
@@ -233,15 +304,86 @@ Program::Program(Device& device, LoadedBuild& build, const plan::Plan& plan, con
     } catch (const Error& error) {
         throw Verdict(EvaluationStatus::plan_error, error.what());
     }
-    if (!resolved_.valid) {
-        throw Verdict(EvaluationStatus::plan_error,
-                      "its //@valid condition is false for this workload");
-    }
-    for (const auto& step : resolved_.steps) {
-        if (const auto* launch = std::get_if<plan::ResolvedLaunch>(&step)) {
-            check_parameters(*launch);
-            build.allow_shared(launch->kernel, launch->shared_bytes);
+    if (!resolved_.valid) throw ExcludedShape();
+    prepare_launches(resolved_.prepare);
+    prepare_launches(resolved_.steps);
+    make_library_calls(libraries);
+}
+
+void Program::resolve(const plan::Plan& plan, const Task& task, const Workload& workload,
+                      const Bindings& bindings, const Alignments& alignments) {
+    plan::Environment environment;
+    environment.axes = axis_values(task.definition, workload);
+    environment.scalars = workload.scalars;
+    environment.bindings = bindings;
+    environment.device = device_.info();
+    environment.occupancy = [this](const std::string& kernel, int threads, std::int64_t shared) {
+        return build_.occupancy(kernel, threads, shared);
+    };
+    environment.clusters = [this](const std::string& kernel, int threads, std::int64_t shared,
+                                  int cluster) {
+        return build_.clusters(kernel, threads, shared, cluster);
+    };
+    for (const auto* tensors : {&task.definition.inputs, &task.definition.outputs}) {
+        for (const TensorSpec& tensor : *tensors) {
+            if (tensor.scalar) continue;
+            const auto alignment = alignments.find(tensor.name);
+            environment.tensors[tensor.name] = {
+                shape_of(tensor, environment.axes),
+                alignment != alignments.end() ? alignment->second : 0, tensor.dtype};
         }
+    }
+    resolved_ = plan::resolve(plan, environment);
+    if (resolved_.valid) plan::check_build(plan, resolved_, build_.build(), device_.info());
+}
+
+void Program::prepare_launches(const std::vector<plan::ResolvedStep>& steps) {
+    for (const plan::ResolvedStep& step : steps) {
+        const auto* launch = std::get_if<plan::ResolvedLaunch>(&step);
+        if (launch == nullptr) continue;
+        check_parameters(*launch);
+        build_.allow_shared(launch->kernel, launch->shared_bytes);
+        build_.allow_cluster(launch->kernel,
+                             launch->cluster[0] * launch->cluster[1] * launch->cluster[2]);
+    }
+}
+
+void Program::make_library_calls(Libraries* libraries) {
+    for (const plan::ResolvedStep& step : resolved_.steps) {
+        const auto* call = std::get_if<plan::ResolvedCall>(&step);
+        if (call == nullptr) continue;
+        if (libraries == nullptr) {
+            throw Verdict(
+                EvaluationStatus::plan_error,
+                fmt::format("{}: library steps are not available here", to_string(call->position)));
+        }
+        LibraryCall made;
+        try {
+            made.step = libraries->make(*call);
+        } catch (const DriverError&) {
+            throw;
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::unsupported &&
+                error.code() != ErrorCode::invalid_argument) {
+                throw;
+            }
+            const bool placed = error.position().line != 0;
+            throw Verdict(EvaluationStatus::plan_error,
+                          placed ? error.what()
+                                 : fmt::format("{}: {}: {}", to_string(call->position),
+                                               call->function, error.what()));
+        }
+        const auto bytes = static_cast<std::int64_t>(made.step->workspace_bytes());
+        if (bytes > 0) {
+            plan::ResolvedWorkspace scratch;
+            scratch.name = fmt::format("@call{}", library_calls_.size());
+            scratch.bytes = bytes;
+            scratch.element = "u8";
+            scratch.shape = {bytes};
+            made.workspace = scratch.name;
+            resolved_.workspaces.push_back(std::move(scratch));
+        }
+        library_calls_.push_back(std::move(made));
     }
 }
 
@@ -254,11 +396,14 @@ void Program::check_parameters(const plan::ResolvedLaunch& launch) {
     std::size_t bytes = 0;
     while (device_.driver().function_parameter(function, count, &offset, &bytes) == CUDA_SUCCESS) {
         ++count;
-        if (bytes > sizeof(launch.arguments[0].value)) {
-            throw Verdict(EvaluationStatus::plan_error,
-                          fmt::format("{}: parameter {} of kernel {} has {} bytes, a plan passes "
-                                      "at most 8",
-                                      to_string(launch.position), count, launch.kernel, bytes));
+        if (count > launch.arguments.size()) continue;
+        const std::size_t passed = launch.arguments[count - 1].size;
+        if (bytes > passed) {
+            throw Verdict(
+                EvaluationStatus::plan_error,
+                fmt::format("{}: parameter {} of kernel {} has {} bytes, the plan passes "
+                            "{}",
+                            to_string(launch.position), count, launch.kernel, bytes, passed));
         }
     }
     if (count != launch.arguments.size()) {
@@ -269,9 +414,10 @@ void Program::check_parameters(const plan::ResolvedLaunch& launch) {
     }
 }
 
-void Program::launch(const plan::ResolvedLaunch& launch, const Addresses& addresses) {
-    PackedArguments packed = pack_arguments(launch.arguments, addresses);
-    std::array<CUlaunchAttribute, 2> attributes{};
+void Program::launch(const plan::ResolvedLaunch& launch, const Addresses& addresses,
+                     const EncodedMaps& maps) {
+    PackedArguments packed = pack_arguments(launch.arguments, addresses, maps);
+    Attributes attributes{};
     const CUlaunchConfig config = launch_config(launch, device_.stream(), attributes);
     const CUresult result = device_.driver().cuLaunchKernelEx(
         &config, build_.function(launch.kernel), packed.pointers.data(), nullptr);
@@ -293,15 +439,100 @@ void Program::set(const plan::ResolvedMemset& memset, const Addresses& addresses
                            "cuMemsetD8Async of " + memset.buffer);
 }
 
-void Program::enqueue(const Addresses& addresses, CallTimer* timer) {
-    for (const auto& step : resolved_.steps) {
-        if (const auto* kernel = std::get_if<plan::ResolvedLaunch>(&step)) {
-            launch(*kernel, addresses);
-        } else {
-            set(std::get<plan::ResolvedMemset>(step), addresses);
-        }
-        if (timer != nullptr) timer->after_step();
+void Program::run(LibraryCall& call, const Addresses& addresses) {
+    const auto scratch = addresses.find(call.workspace);
+    if (!call.workspace.empty() && scratch == addresses.end()) {
+        throw Error(ErrorCode::internal, "workspace " + call.workspace + " has no address");
     }
+    try {
+        call.step->enqueue(device_.stream(), addresses,
+                           call.workspace.empty() ? 0 : scratch->second);
+    } catch (const DriverError&) {
+        throw;
+    } catch (const Error&) {
+        // A kernel's fault before this step shows in the library's status first.
+        const CUresult result = device_.driver().cuStreamQuery(device_.stream());
+        if (is_sticky(result)) device_.driver().check(result, "a step before a library step");
+        throw;
+    }
+}
+
+std::map<std::string, CUtensorMap> Program::encode(const std::vector<plan::ResolvedStep>& steps,
+                                                   const Addresses& addresses) const {
+    std::map<std::string, CUtensorMap> encoded;
+    for (const plan::ResolvedStep& step : steps) {
+        const auto* launch = std::get_if<plan::ResolvedLaunch>(&step);
+        if (launch == nullptr) continue;
+        for (const plan::ResolvedArgument& argument : launch->arguments) {
+            const bool map = argument.kind == plan::Argument::Kind::tensor_map;
+            if (!map || encoded.count(argument.name) != 0) continue;
+            const auto found = std::find_if(
+                resolved_.tensor_maps.begin(), resolved_.tensor_maps.end(),
+                [&](const plan::ResolvedTensorMap& each) { return each.name == argument.name; });
+            const auto buffer = found == resolved_.tensor_maps.end()
+                                    ? addresses.end()
+                                    : addresses.find(found->buffer);
+            if (buffer == addresses.end()) {
+                throw Error(ErrorCode::internal,
+                            "the buffer of tensor map " + argument.name + " has no address");
+            }
+            encoded.emplace(argument.name, encode_map(device_.driver(), *found, buffer->second));
+        }
+    }
+    return encoded;
+}
+
+void Program::enqueue_steps(const std::vector<plan::ResolvedStep>& steps,
+                            const Addresses& addresses, CallTimer* timer) {
+    // Buffers move between calls. All maps first, so that no encoding is between two launches.
+    const std::map<std::string, CUtensorMap> encoded = encode(steps, addresses);
+    EncodedMaps maps;
+    for (const auto& [name, map] : encoded) maps.emplace(name, &map);
+    std::size_t calls = 0;
+    for (const plan::ResolvedStep& step : steps) {
+        StepKind kind = StepKind::one;
+        if (const auto* kernel = std::get_if<plan::ResolvedLaunch>(&step)) {
+            launch(*kernel, addresses, maps);
+        } else if (const auto* memset = std::get_if<plan::ResolvedMemset>(&step)) {
+            set(*memset, addresses);
+        } else {
+            run(library_calls_.at(calls++), addresses);
+            kind = StepKind::many;
+        }
+        if (timer != nullptr) timer->after_step(kind);
+    }
+}
+
+void Program::enqueue(const Addresses& addresses, CallTimer* timer) {
+    enqueue_steps(resolved_.steps, addresses, timer);
+}
+
+void Program::enqueue_prepare(const Addresses& addresses, CallTimer* timer) {
+    enqueue_steps(resolved_.prepare, addresses, timer);
+}
+
+int Program::local_bytes() const {
+    int bytes = 0;
+    for (const KernelFacts& kernel : build_.build().kernels) {
+        bytes = std::max(bytes, kernel.stack_bytes.value_or(0));
+    }
+    // Recursion and calls through pointers use stack that the compiler does not count, up to the
+    // driver's limit.
+    return bytes + Device::stack_limit_bytes;
+}
+
+std::vector<std::string> Program::library_steps() const {
+    std::vector<std::string> lines;
+    for (const LibraryCall& call : library_calls_) lines.push_back(call.step->describe());
+    return lines;
+}
+
+std::int64_t Program::library_workspaces() const noexcept {
+    std::int64_t bytes = 0;
+    for (const plan::ResolvedWorkspace& workspace : resolved_.workspaces) {
+        if (workspace.name.starts_with("@")) bytes += workspace.bytes;
+    }
+    return bytes;
 }
 
 std::vector<LaunchFacts> Program::launch_facts() {

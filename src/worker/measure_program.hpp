@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,12 +11,13 @@
 
 #include "kernelforge/evaluator.hpp"
 #include "plan/plan.hpp"
+#include "worker/library.hpp"
 #include "worker/measure_device.hpp"
 
 namespace kernelforge::worker {
 
 /// A candidate's failure: ends the workload it happened on with this status.
-class Verdict final : public Error {
+class Verdict : public Error {
   public:
     Verdict(EvaluationStatus status, const std::string& message)
         : Error(ErrorCode::internal, message), status_(status) {}
@@ -25,7 +27,16 @@ class Verdict final : public Error {
     EvaluationStatus status_;
 };
 
-/// One build in the device's memory. Writable globals are restored to their initial content before
+/// The plan's `//@valid` is false: the candidate does not claim this shape.
+class ExcludedShape final : public Verdict {
+  public:
+    ExcludedShape()
+        : Verdict(EvaluationStatus::plan_error,
+                  "its //@valid condition is false for this workload") {}
+};
+
+/// One build in the device's memory; nothing is there for a build without kernels, which a plan of
+/// library steps alone has. Writable globals are restored to their initial content before
 /// each call, so that a call cannot leave anything to the next one. [device]
 class LoadedBuild {
   public:
@@ -42,6 +53,9 @@ class LoadedBuild {
     /// Allows this much dynamic shared memory; more than the device has is left to the launch to
     /// refuse.
     void allow_shared(const std::string& kernel, std::int64_t bytes);
+    /// Allows clusters of more than 8 blocks where there are that many; what the device does not
+    /// have is left to the launch to refuse.
+    void allow_cluster(const std::string& kernel, std::int64_t blocks);
     /// By the driver's occupancy functions; 0 when it refuses the numbers.
     [[nodiscard]] int occupancy(const std::string& kernel, int threads, std::int64_t shared_bytes);
     [[nodiscard]] int clusters(const std::string& kernel, int threads, std::int64_t shared_bytes,
@@ -66,14 +80,24 @@ class LoadedBuild {
     MemoryPool::Lease initial_;
 };
 
+/// Alignment in bytes of tensors by name, a power of two below 256; tensors that are not named are
+/// aligned to 256.
+using Alignments = std::map<std::string, std::size_t>;
+
 /// A plan with numbers for one workload and its kernels, ready to be enqueued any number of times.
 class Program {
   public:
-    /// `axes` in messages say which workload. The build must outlive the program.
-    /// @throws Verdict plan_error: an expression, a limit, `//@valid`, or the kernels' parameters
+    /// The build must outlive the program. `libraries` make the library steps, which may take up to
+    /// a second each on an idle device; null: a plan with library steps is refused.
+    /// @throws Verdict plan_error: an expression, a limit, the kernels' parameters, or a library
+    /// step that cannot be had; ExcludedShape
+    /// `alignments` are what `align(x)` in the plan says.
     Program(Device& device, LoadedBuild& build, const plan::Plan& plan, const Task& task,
-            const Workload& workload, const Bindings& bindings);
+            const Workload& workload, const Bindings& bindings, const Alignments& alignments = {},
+            Libraries* libraries = nullptr);
 
+    /// Those of the plan, then one for the scratch of each library step that wants it: `@call0`
+    /// for the first library step, and so on.
     [[nodiscard]] const std::vector<plan::ResolvedWorkspace>& workspaces() const noexcept {
         return resolved_.workspaces;
     }
@@ -83,7 +107,20 @@ class Program {
     /// Enqueues all steps. With a timer, every step is reported to it.
     /// @throws Verdict launch_error; DriverError when an earlier call's fault shows here
     void enqueue(const Addresses& addresses, CallTimer* timer);
+    /// Whether the plan has `//@prepare` steps. What they write (`ResolvedWorkspace::prepared`)
+    /// a call needs, and may destroy.
+    [[nodiscard]] bool has_prepare() const noexcept { return !resolved_.prepare.empty(); }
+    /// Enqueues the `//@prepare` steps, like `enqueue`. Needs addresses of constant inputs and
+    /// workspaces.
+    void enqueue_prepare(const Addresses& addresses, CallTimer* timer);
+    /// What each library step is, in order: library, version, algorithm.
+    [[nodiscard]] std::vector<std::string> library_steps() const;
+    /// Bytes of scratch of all library steps together.
+    [[nodiscard]] std::int64_t library_workspaces() const noexcept;
     void restore_globals() { build_.restore_globals(); }
+    /// Largest stack that a thread of the module's kernels can use, bytes: what the compiler says
+    /// and `Device::stack_limit_bytes`.
+    [[nodiscard]] int local_bytes() const;
 
     /// Static facts of the launches in order.
     [[nodiscard]] std::vector<LaunchFacts> launch_facts();
@@ -91,13 +128,29 @@ class Program {
     [[nodiscard]] std::vector<std::size_t> launch_steps() const;
 
   private:
-    void launch(const plan::ResolvedLaunch& launch, const Addresses& addresses);
+    /// A library step and the workspace for its scratch; no name: it wants none.
+    struct LibraryCall {
+        std::unique_ptr<LibraryStep> step;
+        std::string workspace;
+    };
+    void resolve(const plan::Plan& plan, const Task& task, const Workload& workload,
+                 const Bindings& bindings, const Alignments& alignments);
+    void prepare_launches(const std::vector<plan::ResolvedStep>& steps);
+    void make_library_calls(Libraries* libraries);
+    void enqueue_steps(const std::vector<plan::ResolvedStep>& steps, const Addresses& addresses,
+                       CallTimer* timer);
+    [[nodiscard]] std::map<std::string, CUtensorMap> encode(
+        const std::vector<plan::ResolvedStep>& steps, const Addresses& addresses) const;
+    void launch(const plan::ResolvedLaunch& launch, const Addresses& addresses,
+                const EncodedMaps& maps);
     void set(const plan::ResolvedMemset& memset, const Addresses& addresses);
+    void run(LibraryCall& call, const Addresses& addresses);
     void check_parameters(const plan::ResolvedLaunch& launch);
 
     Device& device_;
     LoadedBuild& build_;
     plan::ResolvedPlan resolved_;
+    std::vector<LibraryCall> library_calls_;  ///< in the order of the call's library steps
     std::map<std::string, std::size_t> bytes_;
 };
 

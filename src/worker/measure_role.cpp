@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "base/json_text.hpp"
 #include "wire/channel.hpp"
 #include "wire/codec.hpp"
+#include "worker/measure_compare.hpp"
 #include "worker/measure_device.hpp"
 #include "worker/measure_evaluate.hpp"
 #include "worker/roles.hpp"
@@ -24,10 +26,13 @@ namespace {
 constexpr int exit_protocol = 3;
 constexpr int exit_context_lost = 70;
 constexpr int exit_device_busy = 71;
+constexpr int clean_end_ms = 500;
 
 struct Arguments {
     std::vector<std::string> cupti_paths;
     bool use_cupti = true;
+    std::vector<std::string> plugins;  ///< of comparators
+    LibraryOptions libraries;
 };
 
 std::optional<Arguments> parse_arguments(const std::vector<std::string>& words) {
@@ -35,6 +40,12 @@ std::optional<Arguments> parse_arguments(const std::vector<std::string>& words) 
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--cupti" && i + 1 < words.size()) {
             arguments.cupti_paths.push_back(words[++i]);
+        } else if (words[i] == "--plugin" && i + 1 < words.size()) {
+            arguments.plugins.push_back(words[++i]);
+        } else if (words[i] == "--cache" && i + 1 < words.size()) {
+            arguments.libraries.cache_folder = words[++i];
+        } else if (words[i] == "--library-folder" && i + 1 < words.size()) {
+            arguments.libraries.folders.push_back(words[++i]);
         } else if (words[i] == "--no-cupti") {
             arguments.use_cupti = false;
         } else {
@@ -43,6 +54,12 @@ std::optional<Arguments> parse_arguments(const std::vector<std::string>& words) 
             return std::nullopt;
         }
     }
+#ifdef KERNELFORGE_LIBRARY_FOLDERS
+    std::istringstream folders(KERNELFORGE_LIBRARY_FOLDERS);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+        arguments.libraries.folders.push_back(folder);
+    }
+#endif
 #ifdef KERNELFORGE_CUPTI_LIBRARY
     arguments.cupti_paths.emplace_back(KERNELFORGE_CUPTI_LIBRARY);
 #endif
@@ -57,6 +74,9 @@ void end_with_channel(int channel) {
             pollfd entry{channel, POLLRDHUP, 0};
             if (::poll(&entry, 1, -1) > 0 &&
                 (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
+                // A main thread that waits for a message ends by itself, and with it what tools
+                // that watch this process must still write; one that hangs on the device does not.
+                ::poll(nullptr, 0, clean_end_ms);
                 ::_exit(0);
             }
         }
@@ -84,6 +104,10 @@ class MeasureRole {
             }
         } catch (const Error& error) {
             answer = error_message(error);
+        } catch (const std::exception& error) {
+            // No memory, say. An end of this process would be taken for the candidate's doing.
+            answer =
+                error_message(Error(ErrorCode::internal, std::string("worker: ") + error.what()));
         }
         send(answer);
     }
@@ -126,11 +150,19 @@ class MeasureRole {
     Evaluation evaluation(const JsonNode& body) {
         const auto request = wire::decode<EvaluationRequest>(body);
         if (request.command) return run_command_baseline(request);
+        load_plugins();
         return evaluate(
             device(request.device), request, [&](const Evaluation& verdict, EvaluationStatus why) {
                 send(wire::message("evaluation", wire::encode(verdict)));
                 ::_exit(why == EvaluationStatus::timed_out ? exit_device_busy : exit_context_lost);
             });
+    }
+
+    /// Once, at the first evaluation, so that what is wrong with a plugin is an answer.
+    void load_plugins() {
+        for (; loaded_plugins_ < arguments_.plugins.size(); ++loaded_plugins_) {
+            load_comparator_plugin(arguments_.plugins[loaded_plugins_]);
+        }
     }
 
     const std::vector<DeviceInfo>& known_devices() {
@@ -158,6 +190,7 @@ class MeasureRole {
             if (arguments_.use_cupti) cupti = start_cupti(arguments_.cupti_paths);
             recorder_ = std::move(cupti.recorder);
             device_ = std::make_unique<Device>(*driver_, *info, recorder_.get(), cupti.why_not);
+            device_->set_library_options(arguments_.libraries);
             if (recorder_ == nullptr) {
                 std::fprintf(stderr, "times come from events: %s\n", cupti.why_not.c_str());
             }
@@ -172,6 +205,7 @@ class MeasureRole {
 
     wire::Channel& channel_;
     Arguments arguments_;
+    std::size_t loaded_plugins_ = 0;
     std::unique_ptr<const Driver> driver_;
     std::optional<std::vector<DeviceInfo>> devices_;
     std::unique_ptr<CuptiRecorder> recorder_;

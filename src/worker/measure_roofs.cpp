@@ -12,28 +12,29 @@ constexpr std::size_t stream_bytes = std::size_t{1} << 30;
 constexpr int repeats = 7;
 constexpr auto own_work_limit = std::chrono::seconds(30);
 
-/// Median would include the first, cold launches: a ceiling is the best that was seen.
-double best_span_s(Device& device, const std::function<void()>& enqueue) {
-    CUevent first = nullptr;
-    CUevent last = nullptr;
-    const Driver& driver = device.driver();
-    driver.check(driver.cuEventCreate(&first, CU_EVENT_DEFAULT), "cuEventCreate");
-    driver.check(driver.cuEventCreate(&last, CU_EVENT_DEFAULT), "cuEventCreate");
-    const double offset_s = device.event_offset_s();
-    double best_s = 1e9;
+/// Spans of `repeats` calls of what is enqueued, each after a flush. By the primary clock alone: a
+/// ceiling is an aid, and a device is not without one because its clocks disagree for a moment.
+std::vector<CallSpan> spans_of(Device& device, const std::function<void()>& enqueue) {
+    CallTimer timer(device);
+    timer.begin();
     for (int i = 0; i < repeats; ++i) {
         device.flush();
-        driver.check(driver.cuEventRecord(first, device.stream()), "cuEventRecord");
+        timer.before_call();
         enqueue();
-        driver.check(driver.cuEventRecord(last, device.stream()), "cuEventRecord");
-        device.wait(Clock::now() + own_work_limit);
-        float milliseconds = 0.0F;
-        driver.check(driver.event_elapsed_time(&milliseconds, first, last), "cuEventElapsedTime");
-        best_s = std::min(best_s, milliseconds * 1e-3 - offset_s);
+        timer.after_step(StepKind::many);
+        timer.after_call();
     }
-    driver.cuEventDestroy(first);
-    driver.cuEventDestroy(last);
-    return std::max(best_s, 1e-9);
+    return timer.finish_unchecked(Clock::now() + own_work_limit);
+}
+
+bool is_shorter(const CallSpan& a, const CallSpan& b) {
+    return a.total_s < b.total_s;
+}
+
+/// Median would include the first, cold launches: a ceiling is the best that was seen.
+double best_span_s(Device& device, const std::function<void()>& enqueue) {
+    const std::vector<CallSpan> spans = spans_of(device, enqueue);
+    return std::min_element(spans.begin(), spans.end(), is_shorter)->total_s;
 }
 
 void measure_bandwidth(Device& device, Roofs& roofs) {
@@ -89,24 +90,10 @@ double flop_per_s(Device& device, const char* kernel, const referee::LaunchShape
 
 /// Span of a kernel that does nothing, as candidates are timed.
 double empty_span_s(Device& device) {
-    CallTimer timer(device);
-    timer.begin();
-    CUlaunchConfig config{};
-    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-    config.hStream = device.stream();
-    CUfunction kernel = device.referee_kernel("kf_empty");
-    for (int i = 0; i < repeats; ++i) {
-        device.flush();
-        timer.before_call();
-        device.driver().check(device.driver().cuLaunchKernelEx(&config, kernel, nullptr, nullptr),
-                              "cuLaunchKernelEx(kf_empty)");
-        timer.after_step();
-        timer.after_call();
-    }
-    std::vector<CallSpan> spans = timer.finish(Clock::now() + own_work_limit);
-    std::nth_element(spans.begin(), spans.begin() + repeats / 2, spans.end(),
-                     [](const CallSpan& a, const CallSpan& b) { return a.total_s < b.total_s; });
+    std::vector<CallSpan> spans = spans_of(device, [&] {
+        device.launch("kf_empty", {1, 1, 0}, nullptr);
+    });
+    std::nth_element(spans.begin(), spans.begin() + repeats / 2, spans.end(), is_shorter);
     return spans[repeats / 2].total_s;
 }
 

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace kernelforge::worker {
 
@@ -12,7 +11,6 @@ namespace {
 
 // NVML's C interface with versioned names, as far as it is used. Results are ints, 0 is success.
 constexpr int success = 0;
-constexpr int insufficient_size = 7;
 constexpr unsigned clock_sm = 1;
 constexpr unsigned clock_memory = 2;
 constexpr unsigned sensor_gpu = 0;
@@ -91,14 +89,33 @@ Nvml::Reading Nvml::read() const {
     if (table_->processes != nullptr) {
         const int result = table_->processes(device_, &count, processes.data());
         if (result == success) {
-            // One of them is this process, under whichever number the driver knows it: inside a
-            // container NVML may report the host's process ids.
-            reading.other_processes = static_cast<int>(count == 0 ? 0 : count - 1);
-        } else if (result == insufficient_size) {
-            reading.other_processes = static_cast<int>(most_processes);
+            reading.processes.emplace();
+            for (unsigned i = 0; i < std::min(count, most_processes); ++i) {
+                reading.processes->push_back(processes[i].pid);
+            }
         }
     }
     return reading;
+}
+
+std::optional<std::uint32_t> own_process(const Company& company) {
+    if (!company.before || !company.after) return std::nullopt;
+    std::optional<std::uint32_t> own;
+    for (const std::uint32_t id : *company.after) {
+        if (std::count(company.before->begin(), company.before->end(), id) != 0) continue;
+        if (own && *own != id) return std::nullopt;
+        own = id;
+    }
+    return own;
+}
+
+std::optional<int> other_processes(const Company& company,
+                                   const std::optional<std::vector<std::uint32_t>>& processes) {
+    const std::optional<std::uint32_t> own = own_process(company);
+    if (!own || !processes) return std::nullopt;
+    const auto ours = std::count(processes->begin(), processes->end(), *own);
+    if (ours == 0) return std::nullopt;
+    return static_cast<int>(static_cast<std::ptrdiff_t>(processes->size()) - ours);
 }
 
 DeviceState device_state(const Nvml::Reading& before, const Nvml::Reading& after) {

@@ -60,6 +60,26 @@ TEST_CASE("every evaluator answers with the request's id, its own name and one r
     });
 }
 
+TEST_CASE("every evaluator speaks of each hidden shape once, and refuses one without a build",
+          "[contract]") {
+    for_each_evaluator([](const EvaluatorUnderTest& implementation) {
+        const auto evaluator = implementation.make();
+        EvaluationRequest request = small_request("a");
+        request.hidden = {request.task->workloads[1], request.task->workloads[0]};
+        CHECK_THROWS_AS(evaluator->evaluate(request, {}), Error);
+        for (CompiledCandidate* side : {&request.candidate, &request.reference}) {
+            side->build_of_workload = {0, 0, 0, 0};
+        }
+        const Evaluation evaluation = evaluator->evaluate(request, {});
+        INFO(evaluation.message);
+        CHECK(finished(implementation, evaluation.status));
+        if (evaluation.status != EvaluationStatus::ok) return;
+        REQUIRE(evaluation.hidden.size() == 2);
+        CHECK(evaluation.hidden[0].hidden == 0);
+        CHECK(evaluation.hidden[1].hidden == 1);
+    });
+}
+
 TEST_CASE("every evaluator lists devices with distinct indices, at least one slot and an artifact",
           "[contract]") {
     for_each_evaluator([](const EvaluatorUnderTest& implementation) {

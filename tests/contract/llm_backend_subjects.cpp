@@ -13,6 +13,7 @@ KERNELFORGE_DECLARE_PLUGIN(llm_batch);
 KERNELFORGE_DECLARE_PLUGIN(llm_command);
 KERNELFORGE_DECLARE_PLUGIN(llm_replay);
 #ifdef KERNELFORGE_TEST_OPENAI
+KERNELFORGE_DECLARE_PLUGIN(llm_anthropic);
 KERNELFORGE_DECLARE_PLUGIN(llm_openai);
 #endif
 
@@ -137,31 +138,49 @@ LlmBackendSubject recorder(std::string name, const LlmBackendSubject& inner) {
 }
 
 #ifdef KERNELFORGE_TEST_OPENAI
-LlmBackendSubject openai() {
-    const auto serve = [](HttpServer::Script script) {
+/// A backend over HTTP: `answer` makes a reply's body from the text of the prompt.
+LlmBackendSubject over_http(std::string name, const PluginDescriptor& plugin,
+                            std::function<std::string(const Json& body)> answer) {
+    const auto serve = [&plugin](HttpServer::Script script) {
         auto server = std::make_unique<HttpServer>(std::vector{std::move(script)});
-        auto backend =
-            create(kernelforge_plugin_llm_openai, {{"base_url", server->url()}, {"model", "m"}});
+        auto backend = create(plugin, {{"base_url", server->url()}, {"model", "m"}});
         return own(std::move(server), std::move(backend));
     };
-    const HttpServer::Script answer = [](const HttpRequest& request, HttpConnection& connection) {
-        const std::string prompt = Json::parse(request.body)["messages"][0]["content"];
-        const std::string number = prompt.substr(prompt.rfind(' ') + 1);
-        const Json completion = {{"choices", {{{"message", {{"content", "content " + number}}}}}}};
-        connection.send(http_response(200, "application/json", dump_json(completion)));
+    const HttpServer::Script reply = [answer = std::move(answer)](const HttpRequest& request,
+                                                                  HttpConnection& connection) {
+        connection.send(http_response(200, "application/json", answer(Json::parse(request.body))));
     };
     const HttpServer::Script think = [](const HttpRequest&, HttpConnection& connection) {
         connection.pause(std::chrono::seconds(30));
     };
-    return {.name = "openai",
-            .make = [serve, answer] { return serve(answer); },
+    return {.name = std::move(name),
+            .make = [serve, reply] { return serve(reply); },
             .make_slow = [serve, think] { return serve(think); },
             .make_from_options =
-                [](const std::string& options) {
-                    static_cast<void>(
-                        kernelforge_plugin_llm_openai.llm_backends[0].create(options, {}));
+                [&plugin](const std::string& options) {
+                    static_cast<void>(plugin.llm_backends[0].create(options, {}));
                 },
             .known_option = "base_url"};
+}
+
+std::string numbered(const std::string& prompt) {
+    return "content " + prompt.substr(prompt.rfind(' ') + 1);
+}
+
+LlmBackendSubject openai() {
+    return over_http("openai", kernelforge_plugin_llm_openai, [](const Json& body) {
+        const std::string content = numbered(body["messages"][0]["content"]);
+        return dump_json(Json{{"choices", {{{"message", {{"content", content}}}}}}});
+    });
+}
+
+LlmBackendSubject anthropic() {
+    return over_http("anthropic", kernelforge_plugin_llm_anthropic, [](const Json& body) {
+        const std::string content = numbered(body["messages"][0]["content"][0]["text"]);
+        return dump_json(Json{{"type", "message"},
+                              {"content", {{{"type", "text"}, {"text", content}}}},
+                              {"stop_reason", "end_turn"}});
+    });
 }
 #endif
 
@@ -187,6 +206,7 @@ std::vector<LlmBackendSubject> llm_backend_subjects() {
                                                recorder("recorder around replay", replay()),
                                                recorder("recorder around command", command())};
 #ifdef KERNELFORGE_TEST_OPENAI
+    subjects.push_back(anthropic());
     subjects.push_back(openai());
 #endif
     return subjects;

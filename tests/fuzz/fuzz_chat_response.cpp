@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "llm_openai/chat_format.hpp"
+#include "llm_http/chat_format.hpp"
 
 // The body of an HTTP answer: as a completion and as an error.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

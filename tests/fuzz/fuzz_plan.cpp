@@ -18,6 +18,8 @@ Definition definition() {
     result.name = "fuzz";
     result.axes = {{"M", Axis::Kind::variable, 0, "", ""}, {"N", Axis::Kind::constant, 64, "", ""}};
     result.inputs = {{"x", {"M", "N"}, false, DType::float32, ""},
+                     {"w", {"N", "N"}, false, DType::bfloat16, ""},
+                     {"q", {"M", "N"}, false, DType::float8_e4m3fn, ""},
                      {"eps", {}, true, DType::float32, ""}};
     result.outputs = {{"y", {"M", "N"}, false, DType::bfloat16, ""}};
     return result;
@@ -27,7 +29,10 @@ plan::Environment environment() {
     plan::Environment result;
     result.axes = {{"M", 1000}, {"N", 64}};
     result.scalars = {{"eps", 1e-6}};
-    result.tensors = {{"x", {{1000, 64}, 0x1010}}, {"y", {{1000, 64}, 0}}};
+    result.tensors = {{"x", {{1000, 64}, 0x1010, DType::float32}},
+                      {"w", {{64, 64}, 0, DType::bfloat16}},
+                      {"q", {{1000, 64}, 0, DType::float8_e4m3fn}},
+                      {"y", {{1000, 64}, 0, DType::bfloat16}}};
     result.device.multiprocessors = 132;
     result.device.l2_bytes = 60 << 20;
     result.device.max_shared_bytes_per_block = 232448;
@@ -40,10 +45,12 @@ plan::Environment environment() {
 }
 
 void resolve_and_check(const std::string& source, const Definition& task) {
-    const plan::Plan parsed = plan::parse_plan(source, "fuzz.cu", task);
+    const plan::Plan parsed = plan::parse_plan(source, "fuzz.cu", task, {"w"});
     const plan::Environment where = environment();
     const CompileRequest request =
         plan::compile_request(parsed, {source, {}}, task, where.axes, "sm_90a");
+    static_cast<void>(plan::is_valid_for(parsed, where));
+    static_cast<void>(plan::demanded_alignment(parsed, where, "x"));
     const plan::ResolvedPlan resolved = plan::resolve(parsed, where);
     CompileResult build;
     for (const auto& kernel : request.kernels) build.kernels.push_back({.name = kernel.first});

@@ -7,7 +7,7 @@
 set -eu
 source=$1 compiler=$2 generated=$3
 epoch=$(sed -n 's/^#define KERNELFORGE_ABI_EPOCH \([0-9]*\)$/\1/p' "$source/include/kernelforge/plugin.hpp")
-digest=$(for header in candidate collector compiler definition evaluator llm_backend plugin profile_data profiler_tool search_strategy; do
+digest=$(for header in candidate collector comparator compiler definition evaluator llm_backend plugin profile_data profiler_tool search_strategy; do
     "$compiler" -std=c++20 -fpreprocessed -dD -E -P -I"$generated" "$source/include/kernelforge/$header.hpp" 2>/dev/null
 done | grep -v '^#define KERNELFORGE_ABI_EPOCH' | tr -d ' \n\t' | sha256sum | cut -c1-64)
 now="$epoch $digest"

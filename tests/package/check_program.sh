@@ -46,6 +46,9 @@ printf '//@kernelforge 1\n//@launch k<<<(T), (32)>>>(x, y)\n#include </etc/passw
 expect 1 "include.cu:3:" evaluate "$task" "$work/include.cu"
 expect 2 "--depth" evaluate "$task" "$task/candidates/fast.cu" --depth deep
 expect 2 "--workload 99" evaluate "$task" "$task/candidates/fast.cu" --workload 99
+expect 2 "--workload 1: expected it once" evaluate "$task" "$task/candidates/fast.cu" --workload 1 --workload 1
+expect 2 "excludes --repeat" evaluate "$task" --admit --repeat 2
+expect 2 "excludes --bind" evaluate "$task" --admit --bind T=1
 expect 2 "no llm_backend named" optimize "$task" --run "$work/run" --llm nobody
 expect 2 "unknown" optimize "$task" --run "$work/run" --llm 'replay:{"fiel": "x"}'
 

@@ -10,6 +10,7 @@
 using namespace kernelforge;
 
 KERNELFORGE_DECLARE_PLUGIN(right_test_plugin);
+KERNELFORGE_DECLARE_PLUGIN(comparator_test_plugin);
 
 namespace {
 
@@ -145,10 +146,47 @@ TEST_CASE("a folder is loaded as far as it goes", "[registry]") {
     Registry registry;
     const auto refused = registry.load_folder(KERNELFORGE_TEST_PLUGIN_FOLDER);
     // duplicate_name sorts before libright, so "echo" is its own, and libright is the one refused.
-    CHECK(registry.entries().size() == 2 + 4);
+    CHECK(registry.entries().size() == 2 + 4 + 1);
     CHECK(refused.size() == 6);
     CHECK_THAT(*test::error_of([&] { (void)registry.load_folder("/none/such"); }),
                ContainsSubstring("/none/such"));
+}
+
+TEST_CASE("a comparator is made by name and judges what it is given", "[registry]") {
+    Registry loaded;
+    loaded.load(plugin_path("libcomparator_test_plugin"));
+    Registry linked;
+    linked.add(kernelforge_plugin_comparator_test_plugin);
+    const Task task;
+    const Workload workload;
+    const std::vector<std::int64_t> shape = {3};
+    const std::vector<float> expected = {1.0F, -2.0F, 3.0F};
+    for (const Registry* registry : {&loaded, &linked}) {
+        REQUIRE(registry->entries().size() == 1);
+        CHECK(registry->entries()[0].interface == "comparator");
+        CHECK(registry->entries()[0].name == "up_to_sign");
+        const auto comparator = registry->make<Comparator>("up_to_sign");
+        const auto verdict = [&](const std::vector<float>& found, const std::vector<float>& x) {
+            return comparator->compare(
+                {.task = task,
+                 .workload = workload,
+                 .output = "y",
+                 .dtype = DType::float32,
+                 .shape = shape,
+                 .found = std::as_bytes(std::span(found)),
+                 .expected = std::as_bytes(std::span(expected)),
+                 .input = [&](std::string_view) { return std::as_bytes(std::span(x)); }});
+        };
+        CHECK(verdict({-1.0F, 2.0F, -3.0F}, expected).ok);
+        const OutputError error = verdict({1.0F, 2.5F, 0.0F}, expected);
+        CHECK_FALSE(error.ok);
+        CHECK(error.mismatches == 2);
+        CHECK(error.first_index == 1);
+        CHECK_THAT(*test::error_of([&] { (void)verdict(expected, {}); }),
+                   ContainsSubstring("expected x as long"));
+    }
+    CHECK_THAT(*test::error_of([&] { (void)loaded.make<Comparator>("signs"); }),
+               ContainsSubstring("no comparator named \"signs\": known ones are up_to_sign"));
 }
 
 TEST_CASE("make may be called from several threads", "[registry]") {

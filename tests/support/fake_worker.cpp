@@ -73,6 +73,12 @@ std::string evaluation(const JsonNode& body, EvaluationStatus status) {
         result.status = status;
         evaluation.workloads.push_back(result);
     }
+    for (std::size_t i = 0; i < request.hidden.size(); ++i) {
+        HiddenResult result;
+        result.hidden = i;
+        result.status = status;
+        evaluation.hidden.push_back(result);
+    }
     return wire::message("evaluation", wire::encode(evaluation));
 }
 

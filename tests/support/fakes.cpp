@@ -84,8 +84,10 @@ WorkloadResult result_of(const EvaluationRequest& request, std::size_t workload)
         error.expected = 1.5;
     }
     result.outputs.push_back(error);
-    if (result.status != EvaluationStatus::ok || request.depth == EvaluationDepth::check)
+    if (result.status != EvaluationStatus::ok || request.depth == EvaluationDepth::check ||
+        request.depth == EvaluationDepth::sanitize) {
         return result;
+    }
     const double seconds = request.command ? 8e-6 : seconds_of(source, workload, request.depth);
     result.timing = timing_of(seconds);
     if (request.opponent) {
@@ -208,6 +210,9 @@ FakeEvaluator::State::State() {
     device.roofs.fp32_flop_per_s = 60e12;
     device.roofs.empty_kernel_s = 1e-9;
     devices = {device};
+    for (const char* tool : {"memcheck", "racecheck", "initcheck"}) {
+        sanitizer.push_back({tool, SanitizerResult::Status::clean, ""});
+    }
 }
 
 void FakeEvaluator::State::visit() {
@@ -260,6 +265,12 @@ Evaluation FakeEvaluator::evaluate(const EvaluationRequest& request, std::stop_t
     for (const std::size_t workload : request.workloads) {
         if (ran) evaluation.workloads.push_back(result_of(request, workload));
     }
+    for (std::size_t i = 0; ran && !request.command && i < request.hidden.size(); ++i) {
+        HiddenResult result;
+        result.hidden = i;
+        evaluation.hidden.push_back(result);
+    }
+    if (request.depth == EvaluationDepth::sanitize) evaluation.sanitizer = state_->sanitizer;
     if (state_->edit) state_->edit(request, evaluation);
     return evaluation;
 }

@@ -83,6 +83,8 @@ class FakeEvaluator final : public Evaluator {
         std::function<void(const EvaluationRequest&)> on_evaluate;
         /// Changes a verdict, when set: an evaluator that cannot be trusted.
         std::function<void(const EvaluationRequest&, Evaluation&)> edit;
+        /// What the tools say at depth sanitize; clean unless a test changes it.
+        std::vector<SanitizerResult> sanitizer;
         ProfileData profile;  ///< what `collect` returns
         int collected = 0;
 

@@ -16,7 +16,7 @@ namespace {
 // One value of each type whose every member differs from its default.
 
 Workload full_workload(const std::string& uuid) {
-    return {.uuid = uuid, .axes = {{"M", 3}, {"N", -4}}, .scalars = {{"eps", 1e-6}}};
+    return {.uuid = uuid, .axes = {{"M", 3}, {"N", -4}}, .scalars = {{"eps", 1e-6}}, .weight = 2.5};
 }
 
 BaselineSpec full_baseline() {
@@ -62,13 +62,20 @@ Task full_task() {
                    .mean = 0.5,
                    .stddev = 2.0,
                    .low = -1.0,
-                   .high = 3.0}}};
+                   .high = 3.0,
+                   .bound = "M",
+                   .used_by = "table"}}};
     task.compare = {{"y",
                      {.kind = CompareSpec::Kind::custom,
                       .tier = PrecisionTier::float8,
                       .slack = 1.5,
-                      .custom = "mine"}}};
+                      .custom = "mine",
+                      .index = "i",
+                      .offsets = "o",
+                      .ties = "t",
+                      .probabilities = "p"}}};
     task.inplace = {{"y", "x"}};
+    task.unused_inputs = {"v"};
     task.constant_inputs = {"w"};
     task.axis_ranges = {{"M", {1, 8192}}};
     task.flops = "2*M*H";
@@ -183,6 +190,7 @@ EvaluationRequest full_request() {
     request.id = "e1";
     request.task = std::make_shared<const Task>(full_task());
     request.workloads = {1, 0};
+    request.hidden = {full_workload("h")};
     request.candidate = full_compiled();
     request.reference = full_compiled();
     request.opponent = full_compiled();
@@ -190,6 +198,7 @@ EvaluationRequest full_request() {
     request.depth = EvaluationDepth::promotion;
     request.seed = 0xFEDC'BA98'7654'3210ULL;
     request.device = 3;
+    request.fresh_worker = true;
     request.time_limit = std::chrono::milliseconds(2'001);
     return request;
 }
@@ -201,7 +210,9 @@ Timing full_timing() {
             .p90_s = 1.2e-5,
             .samples = 40,
             .provenance = Provenance::modelled_static,
-            .clock = "cupti"};
+            .clock = "cupti",
+            .events_median_s = 1.3e-5,
+            .globaltimer_median_s = 1.4e-5};
 }
 
 PairedRatio full_paired() {
@@ -245,7 +256,27 @@ WorkloadResult full_workload_result() {
             .timing = full_timing(),
             .opponent_timing = full_timing(),
             .paired = full_paired(),
-            .launches = {full_launch()}};
+            .launches = {full_launch()},
+            .prepare_s = 2e-6,
+            .library_steps = {"cublasLt 13.0.2, algorithm 66"}};
+}
+
+HiddenResult full_hidden_result() {
+    return {.hidden = 1,
+            .status = EvaluationStatus::wrong_result,
+            .refused = true,
+            .message = "y differs",
+            .outputs = {full_output_error()}};
+}
+
+SanitizerResult full_sanitizer_result() {
+    return {.tool = "racecheck",
+            .status = SanitizerResult::Status::findings,
+            .message = "a race on shared memory"};
+}
+
+AdmissionCheck full_admission_check() {
+    return {.name = "zeros", .ok = true, .message = "it fails with 1.0 above 6e-3"};
 }
 
 DeviceState full_state() {
@@ -254,7 +285,9 @@ DeviceState full_state() {
             .memory_clock_mhz = 3201,
             .temperature_c = 41,
             .throttle_reasons = 1ULL << 63,
-            .other_processes = 0};
+            .other_processes = 0,
+            .calibration_before_s = 1e-4,
+            .calibration_after_s = 1.01e-4};
 }
 
 Evaluation full_evaluation() {
@@ -264,6 +297,9 @@ Evaluation full_evaluation() {
     evaluation.message = "queued";
     evaluation.rule = "memory";
     evaluation.workloads = {full_workload_result()};
+    evaluation.hidden = {full_hidden_result()};
+    evaluation.sanitizer = {full_sanitizer_result()};
+    evaluation.admission = {full_admission_check()};
     evaluation.device_state = full_state();
     evaluation.device = "NVIDIA H200";
     evaluation.evaluator = "cuda";
@@ -476,9 +512,9 @@ void check_round_trip(const T& full, std::size_t members) {
 
 TEST_CASE("a definition, a task and a candidate survive the wire with every member", "[codec]") {
     check_round_trip(full_definition(), 8);
-    check_round_trip(full_workload("u"), 3);
+    check_round_trip(full_workload("u"), 4);
     check_round_trip(full_baseline(), 5);
-    check_round_trip(full_task(), 15);
+    check_round_trip(full_task(), 16);
     check_round_trip(full_candidate(), 2);
 }
 
@@ -493,13 +529,13 @@ TEST_CASE("compilations survive the wire with every member", "[codec]") {
 TEST_CASE("devices and evaluations survive the wire with every member", "[codec]") {
     check_round_trip(full_roofs(), 6);
     check_round_trip(full_device(), 22);
-    check_round_trip(full_timing(), 7);
+    check_round_trip(full_timing(), 9);
     check_round_trip(full_paired(), 4);
     check_round_trip(full_output_error(), 11);
     check_round_trip(full_launch(), 7);
-    check_round_trip(full_workload_result(), 8);
-    check_round_trip(full_state(), 6);
-    check_round_trip(full_evaluation(), 13);
+    check_round_trip(full_workload_result(), 10);
+    check_round_trip(full_state(), 8);
+    check_round_trip(full_evaluation(), 16);
 }
 
 TEST_CASE("profiles and diagnoses survive the wire with every member", "[codec]") {
@@ -521,7 +557,7 @@ TEST_CASE("expansions and completions survive the wire with every member", "[cod
 TEST_CASE("requests carry their task by value", "[codec]") {
     const EvaluationRequest request = full_request();
     const Json json = wire::encode(request);
-    CHECK(json.size() == 11);
+    CHECK(json.size() == 13);
     CHECK(dump_json(recode<EvaluationRequest>(json)) == dump_json(json));
     CHECK(json.at("task") == wire::encode(*request.task));
     const Json collect = wire::encode(full_collect_request());
@@ -632,7 +668,7 @@ TEST_CASE("enumerators read back from their names", "[codec]") {
     check(PrecisionTier{}, 6);
     check(Provenance{}, 4);
     check(EvaluationStatus{}, 12);
-    check(EvaluationDepth{}, 3);
+    check(EvaluationDepth{}, 5);
     check(OccupancyLimiter{}, 6);
     check(BottleneckKind{}, 6);
     check(Severity{}, 3);

@@ -139,6 +139,20 @@ TEST_CASE("the names that people expect of the standard headers are there", "[co
     }
 }
 
+TEST_CASE("the type of a tensor map is there, whether or not a header names it", "[compiler]") {
+    for (const char* includes : {"", "#include <cuda/barrier>\n"}) {
+        const CompileResult result = compile(request(
+            std::string(includes) +
+            "extern \"C\" __global__ void k(const __grid_constant__ CUtensorMap map, float* x) {\n"
+            "    asm volatile(\"prefetch.tensormap [%0];\" ::\"l\"(&map) : \"memory\");\n"
+            "    x[0] = alignof(CUtensorMap);\n"
+            "}\n"));
+        INFO(result.log);
+        REQUIRE(result.status == CompileStatus::ok);
+        CHECK(result.kernels.at(0).parameter_bytes == std::vector<int>{128, 8});
+    }
+}
+
 TEST_CASE("an error of the front end is found at its own line and column", "[compiler]") {
     const std::string body =
         "\n  extern \"C\" __global__ void k(float* x) {\n    x[0] = /* c */ nothing; }\n";

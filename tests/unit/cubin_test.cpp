@@ -37,6 +37,7 @@ TEST_CASE("a cubin tells registers, shared memory, bounds, parameters and global
     CHECK(kernel.opcode_counts.at("st.global") >= 1);
     CHECK(facts.writable_globals ==
           std::vector<std::pair<std::string, std::uint64_t>>{{"counter", 40}, {"start", 4}});
+    CHECK(facts.global_bytes == 44);
 }
 
 TEST_CASE("anything that is not a cubin is refused with a sentence", "[compiler]") {

@@ -317,7 +317,8 @@ TEST_CASE("malformed parts of the kernelforge object are reported where they sta
         {"\"reference.cu\"", "\"a\\\\b\"", "expected a file name inside the task folder"},
         {"\"reference.cu\"", "\"a\\u0000\"", "expected a file name inside the task folder"},
         {"\"kind\": \"cuda\", \"file\"", "\"kind\": \"hip\", \"file\"",
-         "definition.json:23:48: expected one of: cuda, cublaslt, cudnn, command, found \"hip\""},
+         "definition.json:23:48: expected one of: cuda, cublaslt, cudnn, cub, command, found "
+         "\"hip\""},
         {"\"file\": \"baseline.cu\"", "\"path\": \"baseline.cu\"",
          "definition.json:23:64: unknown member \"path\", expected one of: name, kind, file"},
         {"\"baseline.cu\"", "\"empty.cu\"",
@@ -341,7 +342,7 @@ TEST_CASE("malformed parts of the kernelforge object are reported where they sta
          "definition.json:26:23: input \"scale\": expected no init"},
         {"\"integers\"", "\"ints\"",
          "definition.json:25:32: expected one of: normal, uniform, integers, constant, "
-         "permutation, heavy_tail, found \"ints\""},
+         "permutation, heavy_tail, offsets, distinct, found \"ints\""},
         {"\"low\": 0, ", "", "definition.json:25:23: expected a member \"low\""},
         {"\"low\": 0", "\"low\": 0.5",
          "definition.json:25:51: input \"index\": expected an integer, found 0.5"},
@@ -353,8 +354,9 @@ TEST_CASE("malformed parts of the kernelforge object are reported where they sta
         {"\"low\": 0", "\"low\": -3000000000",
          "definition.json:25:51: input \"index\": expected an integer from -2147483648.0"},
         {"\"kind\": \"integers\", \"low\": 0, \"high\": 63", "\"kind\": \"normal\"",
-         "definition.json:25:32: input \"index\": expected integers, constant or permutation for "
-         "type int32"},
+         "definition.json:25:32: input \"index\": expected integers, constant, permutation, "
+         "offsets "
+         "or distinct for type int32"},
         {"\"index\": {\"kind\": \"integers\", \"low\": 0, \"high\": 63},", "",
          "definition.json:11:14: input \"index\" of type int32: expected its bounds in \"init\""},
         {"\"heavy_tail\", \"stddev\": 2.0", "\"permutation\"",
@@ -367,8 +369,7 @@ TEST_CASE("malformed parts of the kernelforge object are reported where they sta
         {"\"compare\": {\"y\"", "\"compare\": {\"z\"",
          "definition.json:27:22: expected the name of an output, found \"z\""},
         {"\"kind\": \"rms\"", "\"kind\": \"set\"",
-         "definition.json:27:31: output \"y\": expected rms or exact, other comparisons are not "
-         "yet supported"},
+         "definition.json:27:46: unknown member \"tier\", expected one of: kind, ties"},
         {"\"compare\": {\"y\"", "\"compare\": {\"n\"",
          "definition.json:27:31: output \"n\": expected exact for type int64, found rms"},
         {"\"tier\": \"bfloat16\"", "\"tier\": \"int8\"",
@@ -416,10 +417,261 @@ TEST_CASE("malformed parts of the kernelforge object are reported where they sta
         INFO(entry.from << " -> " << entry.to);
         CHECK_THAT(failure(entry.from, entry.to), ContainsSubstring(entry.says));
     }
-    CHECK(code_of([] { (void)parse(replaced(good_definition, "\"rms\"", "\"lse\"")); }) ==
-          ErrorCode::unsupported);
     CHECK(code_of([] { (void)parse(replaced(good_definition, "reference.cu", "none.cu")); }) ==
           ErrorCode::not_found);
+}
+
+namespace {
+
+/// A paged decoder that also chooses and samples: one input and output of every special kind.
+const std::string paged_definition = R"({
+  "name": "paged",
+  "axes": {
+    "batch": {"type": "var"}, "batch_1": {"type": "expr", "expression": "batch + 1"},
+    "tokens": {"type": "var"}, "pages": {"type": "var"},
+    "d": {"type": "const", "value": 64}, "k": {"type": "const", "value": 8}
+  },
+  "inputs": {
+    "kv": {"shape": ["pages", "d"], "dtype": "bfloat16"},
+    "indptr": {"shape": ["batch_1"], "dtype": "int32"},
+    "table": {"shape": ["tokens"], "dtype": "int32"},
+    "spare": {"shape": ["batch", "d"], "dtype": "float32"}
+  },
+  "outputs": {
+    "o": {"shape": ["tokens", "d"], "dtype": "bfloat16"},
+    "lse": {"shape": ["batch"], "dtype": "float32"},
+    "i": {"shape": ["batch", "k"], "dtype": "int64"},
+    "w": {"shape": ["batch", "k"], "dtype": "float32"},
+    "s": {"shape": ["batch"], "dtype": "int32"},
+    "c": {"shape": ["batch"], "dtype": "bool"}
+  },
+  "reference": "def run(): pass",
+  "kernelforge": {
+    "baselines": [{"name": "p", "kind": "cuda", "file": "baseline.cu"},
+                  {"name": "sort", "kind": "cub", "file": "reference.cu"}],
+    "init": {
+      "kv": {"kind": "normal", "used_by": "table"},
+      "indptr": {"kind": "offsets", "bound": "tokens"},
+      "table": {"kind": "distinct", "bound": "pages"}
+    },
+    "compare": {
+      "o": {"kind": "ragged", "offsets": "indptr", "slack": 2},
+      "lse": {"kind": "lse", "tier": "bfloat16"},
+      "i": {"kind": "set", "ties": "near"},
+      "w": {"kind": "by_index", "index": "i"},
+      "s": {"kind": "samples", "probabilities": "p"},
+      "c": {"kind": "custom", "custom": "mine"}
+    },
+    "unused": ["spare"]
+  }
+}
+)";
+const std::string paged_workload =
+    R"({"uuid": "a", "axes": {"batch": 4, "tokens": 100, "pages": 120}, "weight": 2.5})";
+
+std::string paged_failure(const std::string& from, const std::string& to) {
+    return test::error_of(
+               [&] { (void)parse(replaced(paged_definition, from, to), paged_workload); })
+        .value_or("accepted");
+}
+
+}  // namespace
+
+TEST_CASE("inputs and comparisons of every kind are read", "[definition]") {
+    const Task task = parse(paged_definition, paged_workload);
+    CHECK(task.init.at("kv").used_by == "table");
+    CHECK(task.init.at("indptr").kind == InitSpec::Kind::offsets);
+    CHECK(task.init.at("indptr").bound == "tokens");
+    CHECK(task.init.at("table").kind == InitSpec::Kind::distinct);
+    CHECK(task.init.at("table").bound == "pages");
+    CHECK(task.compare.at("o").kind == CompareSpec::Kind::ragged);
+    CHECK(task.compare.at("o").offsets == "indptr");
+    CHECK(task.compare.at("o").tier == PrecisionTier::bfloat16);
+    CHECK(task.compare.at("o").slack == 2.0);
+    CHECK(task.compare.at("lse").kind == CompareSpec::Kind::lse);
+    CHECK(task.compare.at("i").kind == CompareSpec::Kind::set);
+    CHECK(task.compare.at("i").ties == "near");
+    CHECK(task.compare.at("w").index == "i");
+    CHECK(task.compare.at("w").tier == PrecisionTier::float32);
+    CHECK(task.compare.at("s").probabilities == "p");
+    CHECK(task.compare.at("c").custom == "mine");
+    CHECK(task.unused_inputs == std::vector<std::string>{"spare"});
+    CHECK(task.baselines[1].kind == BaselineSpec::Kind::cub);
+    CHECK(task.baselines[1].source == "// reference\n");
+    CHECK(task.workloads[0].weight == 2.5);
+    check_task(task);
+}
+
+TEST_CASE("malformed inputs and comparisons of the special kinds are reported where they stand",
+          "[definition]") {
+    struct Case {
+        const char* from;
+        const char* to;
+        const char* says;
+    };
+    const auto cases = std::to_array<Case>({
+        {"\"kind\": \"cub\", \"file\": \"reference.cu\"", "\"kind\": \"cub\"",
+         "definition.json:25:19: expected a member \"file\""},
+        {"\"kind\": \"cub\", \"file\": \"reference.cu\"",
+         "\"kind\": \"cudnn\", \"file\": \"empty.cu\"",
+         "baseline \"sort\": expected a file that is not empty"},
+        {", \"used_by\": \"table\"", ", \"used_by\": \"indptr\"",
+         "definition.json:27:43: input \"kv\": expected the name of another input of kind "
+         "distinct, "
+         "found \"indptr\""},
+        {", \"used_by\": \"table\"", ", \"used_by\": \"nobody\"", "found \"nobody\""},
+        {", \"used_by\": \"table\"", ", \"used_by\": \"\"",
+         "expected the name of an input of kind distinct"},
+        {"[\"pages\", \"d\"]", "[\"tokens\", \"d\"]",
+         "definition.json:27:43: input \"kv\": expected that its first axis is the bound \"pages\" "
+         "of "
+         "\"table\""},
+        {"\"bound\": \"tokens\"", "\"bound\": \"token\"",
+         "definition.json:28:46: input \"indptr\": expected the name of an axis, found \"token\""},
+        {"\"kind\": \"offsets\", \"bound\": \"tokens\"", "\"kind\": \"offsets\"",
+         "definition.json:28:17: expected a member \"bound\""},
+        {"\"kind\": \"offsets\", \"bound\": \"tokens\"",
+         "\"kind\": \"permutation\", \"bound\": \"tokens\"", "unknown member \"bound\""},
+        {"[\"batch_1\"], \"dtype\": \"int32\"", "[\"batch_1\"], \"dtype\": \"float32\"",
+         "definition.json:28:26: input \"indptr\": expected an integer tensor with one axis for "
+         "offsets"},
+        {"\"table\": {\"shape\": [\"tokens\"]", "\"table\": {\"shape\": [\"tokens\", \"d\"]",
+         "input \"table\": expected an integer tensor with one axis for distinct"},
+        {"[\"tokens\"], \"dtype\": \"int32\"", "[\"tokens\"], \"dtype\": \"bool\"",
+         "input \"table\": expected an integer tensor with one axis for distinct"},
+        {"[\"batch_1\"], \"dtype\": \"int32\"", "[\"batch_1\"], \"dtype\": \"int8\"", "accepted"},
+        {"[\"tokens\"], \"dtype\": \"int32\"", "[\"pages\"], \"dtype\": \"int32\"", "accepted"},
+        {"\"offsets\": \"indptr\"", "\"offsets\": \"table\"",
+         "definition.json:32:42: output \"o\": expected the name of an input of kind offsets, "
+         "found "
+         "\"table\""},
+        {", \"offsets\": \"indptr\"", "", "definition.json:32:12: expected a member \"offsets\""},
+        {"\"o\": {\"shape\": [\"tokens\"", "\"o\": {\"shape\": [\"batch\"",
+         "workload.jsonl:1:23: output \"o\": expected at least 100 rows, the bound of \"indptr\", "
+         "found 4"},
+        {"\"o\": {\"shape\": [\"tokens\", \"d\"]", "\"o\": {\"shape\": []",
+         "definition.json:32:21: output \"o\": expected at least one axis for ragged"},
+        {"\"lse\": {\"kind\": \"lse\"", "\"i\": {\"kind\": \"lse\"",
+         "definition.json:34:7: member \"i\" appears twice"},
+        {"\"lse\": {\"shape\": [\"batch\"], \"dtype\": \"float32\"",
+         "\"lse\": {\"shape\": [\"batch\"], \"dtype\": \"int32\"",
+         "definition.json:33:23: output \"lse\": expected a floating-point type for lse, found "
+         "int32"},
+        {"[\"batch\", \"k\"], \"dtype\": \"int64\"", "[\"batch\", \"k\"], \"dtype\": \"float16\"",
+         "definition.json:34:21: output \"i\": expected an integer type for set, found float16"},
+        {"\"ties\": \"near\"", "\"ties\": \"9\"",
+         "definition.json:34:36: output \"i\": expected the name of a workspace of the reference"},
+        {"\"index\": \"i\"", "\"index\": \"s\"",
+         "definition.json:35:42: output \"w\": expected the name of an output of kind set, found "
+         "\"s\""},
+        {"\"i\": {\"shape\": [\"batch\", \"k\"]", "\"i\": {\"shape\": [\"batch\", \"d\"]",
+         "definition.json:35:42: output \"w\": expected an output of the same shape, found \"i\""},
+        {", \"index\": \"i\"", "", "definition.json:35:12: expected a member \"index\""},
+        {"\"probabilities\": \"p\"", "\"probabilities\": \"\"",
+         "output \"s\": expected the name of a workspace of the reference, found \"\""},
+        {"\"probabilities\"", "\"probability\"", "unknown member \"probability\""},
+        {"\"s\": {\"shape\": [\"batch\"], \"dtype\": \"int32\"",
+         "\"s\": {\"shape\": [\"batch\"], \"dtype\": \"bool\"",
+         "output \"s\": expected an integer type for samples, found bool"},
+        {"\"custom\": \"mine\"", "\"custom\": \"\"",
+         "definition.json:37:41: output \"c\": expected the name of a comparator"},
+        {"\"kind\": \"custom\", \"custom\"", "\"kind\": \"exact\", \"custom\"",
+         "unknown member \"custom\", expected one of: kind"},
+        {"\"kind\": \"lse\", \"tier\": \"bfloat16\"", "\"kind\": \"lse\", \"index\": \"i\"",
+         "unknown member \"index\""},
+        {"[\"spare\"]", "[\"spares\"]",
+         "definition.json:39:16: expected the name of an input tensor, found \"spares\""},
+        {"[\"spare\"]", "[\"spare\", \"spare\"]",
+         "definition.json:39:25: expected each unused input once, found \"spare\" again"},
+        {"\"unused\": [\"spare\"]", "\"unused\": [], \"inplace\": {\"o\": \"kv\"}", "\"o\""},
+    });
+    for (const Case& entry : cases) {
+        INFO(entry.from << " -> " << entry.to);
+        CHECK_THAT(paged_failure(entry.from, entry.to), ContainsSubstring(entry.says));
+    }
+}
+
+TEST_CASE("bounds and weights must fit the workload", "[definition]") {
+    const auto says = [](const std::string& from, const std::string& to,
+                         const std::string& definition = paged_definition) {
+        return test::error_of([&] { (void)parse(definition, replaced(paged_workload, from, to)); })
+            .value_or("accepted");
+    };
+    CHECK_THAT(
+        says("120", "99"),
+        ContainsSubstring("workload.jsonl:1:23: input \"table\": expected at most 99 distinct "
+                          "values, found 100"));
+    CHECK(says("120", "100") == "accepted");
+    CHECK_THAT(
+        says("100", "200",
+             replaced(paged_definition, "[\"batch_1\"], \"dtype\": \"int32\"",
+                      "[\"batch_1\"], \"dtype\": \"int8\"")),
+        ContainsSubstring("input \"indptr\": values up to the bound 200 do not fit type int8"));
+    CHECK_THAT(says("4", "1", replaced(paged_definition, "batch + 1", "batch")),
+               ContainsSubstring("input \"indptr\": expected at least 2 offsets, found 1"));
+    CHECK_THAT(says("2.5", "0"),
+               ContainsSubstring("workload.jsonl:1:76: expected a weight above 0"));
+    for (const char* weight : {"-1", "5e-324", "1e308"}) {
+        CHECK_THAT(says("2.5", weight),
+                   ContainsSubstring("expected a weight above 0 (1e-06 to 1000000.0), found "));
+    }
+    CHECK_THAT(says("2.5", "\"1\""), ContainsSubstring("expected a number"));
+    CHECK(parse(paged_definition, replaced(paged_workload, ", \"weight\": 2.5", ""))
+              .workloads[0]
+              .weight == 1.0);
+}
+
+TEST_CASE("workspaces that a comparison reads are those of the reference", "[definition]") {
+    Task task = parse(paged_definition, paged_workload);
+    const auto says = [&](const std::string& workspaces) {
+        task.reference_cuda = "//@kernelforge 1\n" + workspaces +
+                              "//@launch k<<<1, 32>>>()\nextern \"C\" __global__ void k() {}\n";
+        return test::error_of([&] { check_task(task); }).value_or("accepted");
+    };
+    CHECK(says("//@workspace near u8 [4, 8]\n//@workspace p f32 [4, 8]\n") == "accepted");
+    CHECK_THAT(
+        says("//@workspace p f32 [4, 8]\n"),
+        ContainsSubstring("expected a workspace of the reference, found none named \"near\""));
+    CHECK_THAT(says("//@workspace near i32 [4, 8]\n//@workspace p f32 [4, 8]\n"),
+               ContainsSubstring("to be u8 [rows, n], found i32 with 2 extents"));
+    CHECK_THAT(says("//@workspace near u8 [4, 8]\n//@workspace p f32 [8]\n"),
+               ContainsSubstring("to be f32 [rows, n], found f32 with 1 extent"));
+}
+
+TEST_CASE("special kinds of a task built in memory name what they need and nothing else",
+          "[definition]") {
+    const Task good = parse(paged_definition, paged_workload);
+    const auto says = [&](const std::function<void(Task&)>& damage) {
+        Task task = good;
+        damage(task);
+        return test::error_of([&] { check_task(task); }).value_or("accepted");
+    };
+    CHECK_THAT(says([](Task& task) { task.compare["lse"].index = "i"; }),
+               ContainsSubstring("kernelforge/compare/lse/index: output \"lse\": expected no index "
+                                 "for lse"));
+    CHECK_THAT(says([](Task& task) { task.compare["s"].ties = "near"; }),
+               ContainsSubstring("output \"s\": expected no ties for samples"));
+    CHECK_THAT(says([](Task& task) { task.init["kv"].bound = "pages"; }),
+               ContainsSubstring("input \"kv\": expected a bound for offsets and distinct only"));
+    CHECK_THAT(says([](Task& task) { task.workloads[0].weight = 0.0 / 0.0; }),
+               ContainsSubstring("expected a weight above 0"));
+    CHECK_THAT(
+        says([](Task& task) {
+            task.definition.outputs.push_back(task.definition.inputs[0]);
+            task.definition.outputs.back().name = "kv_out";
+            task.inplace["kv_out"] = "kv";
+        }),
+        ContainsSubstring("input \"kv\": expected an input that no output shares, found that "
+                          "of output \"kv_out\""));
+    CHECK_THAT(says([](Task& task) { task.init["table"].used_by = "table"; }),
+               ContainsSubstring("expected the name of another input of kind distinct"));
+    CHECK_THAT(says([](Task& task) { task.init["indptr"].used_by = "table"; }),
+               ContainsSubstring("expected no used_by of offsets, distinct or permutation"));
+    CHECK_THAT(says([](Task& task) {
+                   task.init["kv"] = {
+                       .kind = InitSpec::Kind::uniform, .low = -1.7e308, .high = 1.7e308};
+               }),
+               ContainsSubstring("expected low and high with a finite difference"));
 }
 
 TEST_CASE("a task needs a reference in one form and at least one output", "[definition]") {

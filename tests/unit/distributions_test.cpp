@@ -50,6 +50,59 @@ double rounded(DType dtype, double value) {
     return element_value(dtype, bytes);
 }
 
+/// Whether a row holds one value, but for an impulse.
+bool is_flat(const std::vector<double>& values, std::size_t row, std::size_t length) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row * length);
+    const auto end = begin + static_cast<std::ptrdiff_t>(length);
+    const auto others = [&](double value) { return (end - begin) - std::count(begin, end, value); };
+    return std::min(others(begin[0]), others(begin[1])) <= 1;
+}
+
+/// A cache of pages of which a table names some, and ragged sequences.
+Task paged_task(DType offsets = DType::int32, DType cache = DType::bfloat16) {
+    Task task;
+    const auto axis = [&](const char* name) {
+        task.definition.axes.push_back({name, Axis::Kind::variable, 0, "", ""});
+    };
+    for (const char* name : {"starts", "tokens", "pages", "named", "d"}) axis(name);
+    task.definition.inputs = {{"indptr", {"starts"}, false, offsets, ""},
+                              {"cache", {"pages", "d"}, false, cache, ""},
+                              {"table", {"named"}, false, DType::int64, ""}};
+    task.init["indptr"].kind = InitSpec::Kind::offsets;
+    task.init["indptr"].bound = "tokens";
+    task.init["table"].kind = InitSpec::Kind::distinct;
+    task.init["table"].bound = "pages";
+    task.init["cache"].used_by = "table";
+    if (cache == DType::int16) task.init["cache"].kind = InitSpec::Kind::integers;
+    return task;
+}
+
+using Axes = std::map<std::string, std::int64_t>;
+
+std::vector<double> drawn_of(const Task& task, const Axes& axes, std::size_t input,
+                             Distribution distribution, std::uint64_t seed) {
+    const TensorSpec& spec = task.definition.inputs[input];
+    const FillParameters p =
+        fill_parameters(task, axes, spec, static_cast<std::uint32_t>(input), distribution, seed);
+    const std::size_t size = element_bytes(spec.dtype);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(p.count) * size);
+    fill_on_host(p, 0, bytes);
+    std::vector<double> values;
+    for (std::size_t i = 0; i < bytes.size(); i += size) {
+        values.push_back(element_value(spec.dtype, std::span(bytes).subspan(i, size)));
+    }
+    return values;
+}
+
+std::vector<double> lengths_of(const std::vector<double>& offsets) {
+    std::vector<double> lengths;
+    for (std::size_t i = 1; i < offsets.size(); ++i) lengths.push_back(offsets[i] - offsets[i - 1]);
+    return lengths;
+}
+
+constexpr Distribution all_distributions[] = {Distribution::natural, Distribution::scaled,
+                                              Distribution::heavy_tails, Distribution::structured};
+
 std::uint64_t bits(DType dtype, double value) {
     std::uint64_t result = 0;
     store_element(dtype, value, std::as_writable_bytes(std::span(&result, 1)));
@@ -146,6 +199,18 @@ TEST_CASE("an element depends only on seed, ordinal and index", "[referee]") {
           drawn({}, DType::float32, {100}, Distribution::natural, 1, 1));
 }
 
+TEST_CASE("an input that is not varied has its natural values in every distribution", "[referee]") {
+    InitSpec init;
+    const auto natural = drawn(init, DType::float32, {64, 64}, Distribution::natural, 5);
+    init.varied = false;
+    for (const Distribution distribution :
+         {Distribution::scaled, Distribution::heavy_tails, Distribution::structured}) {
+        CHECK(drawn(init, DType::float32, {64, 64}, distribution, 5) == natural);
+    }
+    init.varied = true;
+    CHECK(drawn(init, DType::float32, {64, 64}, Distribution::structured, 5) != natural);
+}
+
 TEST_CASE("uniform, integer, constant and boolean inputs keep their bounds", "[referee]") {
     InitSpec uniform;
     uniform.kind = InitSpec::Kind::uniform;
@@ -232,6 +297,11 @@ TEST_CASE("the structured distribution scales rows, widens the last ones and hol
         const auto natural = drawn({}, DType::float64, shape, Distribution::natural, seed);
         const auto structured = drawn({}, DType::float64, shape, Distribution::structured, seed);
         int impulses = 0;
+        int flat_rows = 0;
+        for (std::size_t row = 0; row < 256; ++row)
+            flat_rows += is_flat(structured, row, 512) ? 1 : 0;
+        CHECK(flat_rows >= 3);  // 16 are expected
+        CHECK(flat_rows <= 36);
         std::set<double> row_factors;
         std::set<double> late_factors;
         for (std::size_t i = 0; i < natural.size(); ++i) {
@@ -240,7 +310,7 @@ TEST_CASE("the structured distribution scales rows, widens the last ones and hol
                 (i % 512 >= 448 ? in_tail : elsewhere) = true;
                 continue;
             }
-            if (natural[i] == 0.0) continue;
+            if (natural[i] == 0.0 || is_flat(structured, i / 512, 512)) continue;
             (i / 512 < 224 ? row_factors : late_factors).insert(structured[i] / natural[i]);
         }
         CHECK(impulses == 1);
@@ -250,6 +320,119 @@ TEST_CASE("the structured distribution scales rows, widens the last ones and hol
     }
     CHECK(in_tail);
     CHECK(elsewhere);
+}
+
+TEST_CASE("offsets start at nothing, end at the bound and never fall", "[referee]") {
+    for (const std::int64_t segments : {1, 2, 3, 7, 64, 1000}) {
+        for (const std::int64_t total : {1, 5, 1000, 58966}) {
+            for (const Distribution distribution : all_distributions) {
+                const Axes axes = {{"starts", segments + 1}, {"tokens", total}};
+                const auto offsets = drawn_of(paged_task(), axes, 0, distribution, 7);
+                INFO(segments << " segments of " << total << ", " << to_string(distribution));
+                REQUIRE(offsets.size() == static_cast<std::size_t>(segments) + 1);
+                CHECK(offsets.front() == 0.0);
+                CHECK(offsets.back() == static_cast<double>(total));
+                CHECK(std::is_sorted(offsets.begin(), offsets.end()));
+            }
+        }
+    }
+}
+
+TEST_CASE("the lengths of segments are uneven in the way of the distribution", "[referee]") {
+    const Axes axes = {{"starts", 65}, {"tokens", 64000}};
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        INFO("seed " << seed);
+        const auto lengths = [&](Distribution d) {
+            auto result = lengths_of(drawn_of(paged_task(), axes, 0, d, seed));
+            std::sort(result.begin(), result.end());
+            return result;
+        };
+        const auto natural = lengths(Distribution::natural);
+        CHECK(natural.front() < 500.0);
+        CHECK(natural.back() > 1500.0);
+        const auto even = lengths(Distribution::scaled);
+        CHECK(even.front() > 500.0);
+        CHECK(even.back() < 1500.0);
+        const auto heavy = lengths(Distribution::heavy_tails);
+        CHECK(heavy.back() > 2500.0);
+        CHECK(heavy[8] < 250.0);
+        const auto structured = lengths(Distribution::structured);
+        CHECK(structured.front() == 0.0);
+        CHECK(structured.back() >= 32000.0);
+    }
+    const Axes few = {{"starts", 4}, {"tokens", 30}};
+    const auto structured = lengths_of(drawn_of(paged_task(), few, 0, Distribution::structured, 3));
+    CHECK(std::count(structured.begin(), structured.end(), 0.0) >= 1);
+    CHECK(drawn_of(paged_task(), axes, 0, Distribution::natural, 1) !=
+          drawn_of(paged_task(), axes, 0, Distribution::natural, 2));
+}
+
+TEST_CASE("an offset depends only on seed and index", "[referee]") {
+    const Axes axes = {{"starts", 1001}, {"tokens", 50000}};
+    const Task task = paged_task();
+    const FillParameters p =
+        fill_parameters(task, axes, task.definition.inputs[0], 0, Distribution::structured, 11);
+    std::vector<std::int32_t> whole(1001);
+    fill_on_host(p, 0, std::as_writable_bytes(std::span(whole)));
+    std::vector<std::int32_t> part(100);
+    fill_on_host(p, 700, std::as_writable_bytes(std::span(part)));
+    CHECK(std::equal(part.begin(), part.end(), whole.begin() + 700));
+}
+
+TEST_CASE("distinct values are different and below their bound", "[referee]") {
+    for (const std::int64_t bound : {1, 2, 100, 4097}) {
+        const Axes axes = {{"named", std::min<std::int64_t>(bound, 90)}, {"pages", bound}};
+        const auto values = drawn_of(paged_task(), axes, 2, Distribution::natural, 5);
+        const std::set<double> unique(values.begin(), values.end());
+        CHECK(unique.size() == values.size());
+        CHECK(*unique.begin() >= 0.0);
+        CHECK(*unique.rbegin() < static_cast<double>(bound));
+    }
+    const Axes axes = {{"named", 90}, {"pages", 4097}};
+    CHECK(drawn_of(paged_task(), axes, 2, Distribution::natural, 5) !=
+          drawn_of(paged_task(), axes, 2, Distribution::natural, 6));
+}
+
+TEST_CASE("slices that a table does not name are poison, all others are drawn", "[referee]") {
+    for (const DType dtype : {DType::bfloat16, DType::float32, DType::int16}) {
+        for (const Distribution distribution : all_distributions) {
+            const Task task = paged_task(DType::int32, dtype);
+            const Axes axes = {{"named", 200}, {"pages", 300}, {"d", 16}};
+            const auto table = drawn_of(task, axes, 2, distribution, 9);
+            const auto cache = drawn_of(task, axes, 1, distribution, 9);
+            Task full = task;
+            full.init["cache"].used_by.clear();
+            const auto natural = drawn_of(full, axes, 1, distribution, 9);
+            const std::set<double> named(table.begin(), table.end());
+            int wrong = 0;
+            for (std::size_t i = 0; i < cache.size(); ++i) {
+                const bool used = named.contains(static_cast<double>(i / 16));
+                const bool poison = dtype == DType::int16 ? cache[i] == -1.0 : std::isnan(cache[i]);
+                wrong += used ? cache[i] != natural[i] : !poison;
+            }
+            INFO(to_string(dtype) << ", " << to_string(distribution));
+            CHECK(named.size() == 200);
+            CHECK(wrong == 0);
+        }
+    }
+}
+
+TEST_CASE("a task that chooses among values has no constant rows", "[referee]") {
+    Task task;
+    task.definition.axes = {{"rows", Axis::Kind::variable, 0, "", ""},
+                            {"n", Axis::Kind::variable, 0, "", ""}};
+    task.definition.inputs = {{"x", {"rows", "n"}, false, DType::float32, ""}};
+    task.definition.outputs = {{"i", {"rows"}, false, DType::int64, ""}};
+    const Axes axes = {{"rows", 400}, {"n", 32}};
+    const auto flat = [&] {
+        const auto values = drawn_of(task, axes, 0, Distribution::structured, 1);
+        int rows = 0;
+        for (std::size_t row = 0; row < 400; ++row) rows += is_flat(values, row, 32) ? 1 : 0;
+        return rows;
+    };
+    CHECK(flat() > 5);
+    task.compare["i"].kind = CompareSpec::Kind::set;
+    CHECK(flat() == 0);
 }
 
 TEST_CASE("every four trials see every distribution, in an order that the seed decides",
@@ -285,6 +468,21 @@ TEST_CASE("fills that make no sense are refused", "[referee]") {
     CHECK_THAT(*error({}, DType::float4_e2m1, {4}), ContainsSubstring("float4_e2m1"));
     CHECK_THAT(*error({}, DType::float32, {-1}), ContainsSubstring("extents >= 0"));
     CHECK_THAT(*error({}, DType::float32, {1LL << 40, 1LL << 40}), ContainsSubstring("2^64"));
+    InitSpec bound;
+    bound.kind = InitSpec::Kind::offsets;
+    CHECK_THAT(*error(bound, DType::int32, {4}), ContainsSubstring("need the task"));
+    const Task task = paged_task();
+    const auto of_task = [&](std::size_t input, const Axes& axes) {
+        return test::error_of([&] {
+                   (void)fill_parameters(task, axes, task.definition.inputs[input],
+                                         static_cast<std::uint32_t>(input), Distribution::natural,
+                                         0);
+               })
+            .value_or("accepted");
+    };
+    CHECK_THAT(of_task(2, {{"named", 5}, {"pages", 4}}),
+               ContainsSubstring("input table: 5 distinct values do not exist below the bound 4"));
+    CHECK_THAT(of_task(0, {{"starts", 5}}), ContainsSubstring("axis \"tokens\""));
     CHECK_FALSE(error({}, DType::float32, {0, 4}));
     CHECK_FALSE(error({}, DType::float32, {}));
 }

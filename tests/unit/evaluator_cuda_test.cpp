@@ -70,6 +70,41 @@ EvaluationRequest quick(std::string id) {
     return request;
 }
 
+/// Stands in for compute-sanitizer: writes FOLDER/TOOL.log as its log and becomes the worker.
+std::string write_fake_sanitizer(const std::filesystem::path& folder) {
+    const std::filesystem::path program = folder / "compute-sanitizer";
+    std::ofstream(program) << "#!/bin/sh\n"
+                              "while [ $# -gt 0 ]; do case \"$1\" in\n"
+                              "--tool) tool=$2; shift 2;;\n"
+                              "--log-file) log=$2; shift 2;;\n"
+                              "--*) shift 2;;\n"
+                              "*) break;;\n"
+                              "esac; done\n"
+                              "echo $tool >> "
+                           << folder.string() << "/tools\n"
+                           << "cat " << folder.string() << "/$tool.log > \"$log\"\n"
+                           << "exec \"$@\"\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    for (const char* tool : {"memcheck", "racecheck", "initcheck"}) {
+        std::ofstream(folder / (std::string(tool) + ".log"))
+            << "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n";
+    }
+    return program.string();
+}
+
+EvaluationRequest sanitized(std::string id) {
+    EvaluationRequest request = small_request(std::move(id));
+    request.depth = EvaluationDepth::sanitize;
+    request.workloads.clear();
+    request.hidden = {request.task->workloads[0]};
+    request.candidate.build_of_workload = {0};
+    request.reference.build_of_workload = {0};
+    KernelFacts kernel;
+    kernel.name = kernel.lowered_name = "scale";
+    request.candidate.builds[0].kernels = {kernel};
+    return request;
+}
+
 bool alive(pid_t pid) {
     return ::kill(pid, 0) == 0;
 }
@@ -379,6 +414,8 @@ TEST_CASE("options are read strictly", "[evaluator_cuda]") {
         R"({"devices": [1, 3], "worker_arguments": ["--no-cupti"], "remeasure_roofs": true})");
     CHECK(options.devices == std::vector<int>{1, 3});
     CHECK(options.worker_arguments == std::vector<std::string>{"--no-cupti"});
+    CHECK(parse_options(R"({"plugins": ["/x/a.so", "b.so"]})").worker_arguments ==
+          std::vector<std::string>{"--plugin", "/x/a.so", "--plugin", "b.so"});
     CHECK(options.remeasure_roofs);
     CHECK_FALSE(parse_options("{}").devices);
     CHECK_THAT(*test::error_of([] { (void)parse_options(R"({"device": 1})"); }),
@@ -393,4 +430,135 @@ TEST_CASE("a file name made from a uuid stays in its folder", "[evaluator_cuda]"
     device.driver_version = 1;
     CHECK(roofs_path("/c", device) == "/c/roofs/______etc_x+1.json");
     CHECK(roofs_path("", device).empty());
+}
+
+TEST_CASE("a request for a fresh worker ends the present one", "[evaluator_cuda]") {
+    Rig rig("ok\nok\nok\n");
+    CudaEvaluator evaluator = rig.evaluator();
+    EvaluationRequest request = small_request("a");
+    CHECK(evaluator.evaluate(request, {}).status == status_ok);
+    CHECK(rig.starts().size() == 1);
+    request.fresh_worker = true;
+    CHECK(evaluator.evaluate(request, {}).status == status_ok);
+    REQUIRE(rig.starts().size() == 2);
+    CHECK_FALSE(alive(rig.starts()[0]));
+    request.fresh_worker = false;
+    CHECK(evaluator.evaluate(request, {}).status == status_ok);
+    CHECK(rig.starts().size() == 2);
+}
+
+TEST_CASE("hidden shapes need builds of their own place", "[evaluator_cuda]") {
+    Rig rig("ok\n");
+    CudaEvaluator evaluator = rig.evaluator();
+    EvaluationRequest request = small_request("a");
+    request.hidden = {request.task->workloads[0]};
+    CHECK_THAT(*test::error_of([&] { (void)evaluator.evaluate(request, {}); }),
+               ContainsSubstring("expected 3 build indices of the candidate, found 2"));
+    request.candidate.build_of_workload = {0, 0, 0};
+    request.reference.build_of_workload = {0, 0, 0};
+    CHECK(evaluator.evaluate(request, {}).status == status_ok);
+}
+
+TEST_CASE("without the program every tool is unavailable, and the verdict is ok",
+          "[evaluator_cuda]") {
+    Rig rig("");
+    CudaOptions options = rig.options();
+    options.compute_sanitizer = "/nonexistent/compute-sanitizer";
+    CudaEvaluator evaluator(options, rig.context());
+    const Evaluation evaluation = evaluator.evaluate(sanitized("a"), {});
+    CHECK(evaluation.status == status_ok);
+    REQUIRE(evaluation.sanitizer.size() == 3);
+    for (const SanitizerResult& tool : evaluation.sanitizer) {
+        CHECK(tool.status == SanitizerResult::Status::unavailable);
+        CHECK_FALSE(tool.message.empty());
+    }
+    CHECK(rig.starts().empty());
+}
+
+TEST_CASE("each tool runs a worker of its own, and clean logs are ok", "[evaluator_cuda]") {
+    const TemporaryFolder folder;
+    Rig rig("ok\nok\nok\nok\n");
+    CudaOptions options = rig.options();
+    options.compute_sanitizer = write_fake_sanitizer(folder.path());
+    CudaEvaluator evaluator(options, rig.context());
+    CHECK(evaluator.evaluate(small_request("a"), {}).status == status_ok);
+    const Evaluation evaluation = evaluator.evaluate(sanitized("b"), {});
+    CHECK(evaluation.status == status_ok);
+    CHECK(evaluation.id == "b");
+    REQUIRE(evaluation.sanitizer.size() == 3);
+    for (const SanitizerResult& tool : evaluation.sanitizer) {
+        INFO(tool.tool << ": " << tool.message);
+        CHECK(tool.status == SanitizerResult::Status::clean);
+    }
+    CHECK(evaluation.sanitizer[1].tool == "racecheck");
+    REQUIRE(rig.starts().size() == 4);
+    CHECK(alive(rig.starts()[0]));  // the worker of other requests stays
+    CHECK_FALSE(alive(rig.starts()[3]));
+}
+
+TEST_CASE("findings about the candidate's kernels reject it and end the tools",
+          "[evaluator_cuda]") {
+    const TemporaryFolder folder;
+    Rig rig("ok\ndie 6\n");
+    CudaOptions options = rig.options();
+    options.compute_sanitizer = write_fake_sanitizer(folder.path());
+    std::ofstream(folder.path() / "racecheck.log")
+        << "========= COMPUTE-SANITIZER\n"
+           "========= Error: Race reported between Write access at scale(int *)+0x70 in "
+           "candidate.cu:14\n"
+           "=========     and Read access at scale(int *)+0xb0 in candidate.cu:17 [511 hazards]\n";
+    CudaEvaluator evaluator(options, rig.context());
+    const Evaluation evaluation = evaluator.evaluate(sanitized("a"), {});
+    CHECK(evaluation.status == EvaluationStatus::rejected);
+    CHECK(evaluation.rule == "compute-sanitizer racecheck");
+    CHECK(evaluation.message ==
+          "compute-sanitizer racecheck: Race reported between Write access in scale at "
+          "candidate.cu:14");
+    CHECK(evaluation.sanitizer.size() == 2);
+}
+
+TEST_CASE("findings count in a log that is longer than is read", "[evaluator_cuda]") {
+    const TemporaryFolder folder;
+    Rig rig("ok\n");
+    CudaOptions options = rig.options();
+    options.compute_sanitizer = write_fake_sanitizer(folder.path());
+    std::ofstream(folder.path() / "memcheck.log")
+        << "========= COMPUTE-SANITIZER\n"
+           "========= Invalid __global__ write of size 4 bytes\n"
+           "=========     at scale(int *)+0x70 in candidate.cu:14\n"
+        << std::string(std::size_t{5} << 20, 'k') << "\n========= ERROR SUMMARY: 1 error\n";
+    CudaEvaluator evaluator(options, rig.context());
+    const Evaluation evaluation = evaluator.evaluate(sanitized("a"), {});
+    CHECK(evaluation.status == EvaluationStatus::rejected);
+    CHECK(evaluation.rule == "compute-sanitizer memcheck");
+}
+
+TEST_CASE("a tool that fails or takes too long gives no verdict, and others go on",
+          "[evaluator_cuda]") {
+    const TemporaryFolder folder;
+    Rig rig("die 11\nhang\nstatus evaluator_failed\n");
+    CudaOptions options = rig.options();
+    options.compute_sanitizer = write_fake_sanitizer(folder.path());
+    options.sanitizer_limit = 500ms;
+    CudaEvaluator evaluator(options, rig.context());
+    const Evaluation evaluation = evaluator.evaluate(sanitized("a"), {});
+    CHECK(evaluation.status == status_ok);
+    REQUIRE(evaluation.sanitizer.size() == 3);
+    for (const SanitizerResult& tool : evaluation.sanitizer) {
+        CHECK(tool.status == SanitizerResult::Status::failed);
+    }
+    CHECK_THAT(evaluation.sanitizer[0].message, ContainsSubstring("signal 11"));
+    CHECK_THAT(evaluation.sanitizer[1].message, ContainsSubstring("time limit"));
+    CHECK_THAT(evaluation.sanitizer[2].message, ContainsSubstring("evaluator_failed"));
+}
+
+TEST_CASE("a result that is wrong under a tool is a wrong result", "[evaluator_cuda]") {
+    const TemporaryFolder folder;
+    Rig rig("status wrong_result\n");
+    CudaOptions options = rig.options();
+    options.compute_sanitizer = write_fake_sanitizer(folder.path());
+    CudaEvaluator evaluator(options, rig.context());
+    const Evaluation evaluation = evaluator.evaluate(sanitized("a"), {});
+    CHECK(evaluation.status == EvaluationStatus::wrong_result);
+    CHECK(evaluation.message == "memcheck: as the script says");
 }

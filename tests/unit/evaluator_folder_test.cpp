@@ -266,6 +266,8 @@ TEST_CASE("a job is pending until a worker has served the folder", "[folder]") {
 TEST_CASE("a worker sees the request that was asked", "[folder]") {
     const TemporaryFolder temporary;
     EvaluationRequest request = full_request();
+    request.hidden = {{.uuid = "hidden N=7", .axes = {{"N", 7}}, .scalars = {}}};
+    request.fresh_worker = true;
     // With no device known, all code is stored.
     FolderEvaluator asking({.folder = temporary.path().string(), .wait = {}, .device = {}});
     (void)asking.evaluate(request, {});
@@ -306,6 +308,8 @@ TEST_CASE("the same work is the same job", "[folder]") {
         [](auto& r) { r.opponent.reset(); },
         [](auto& r) { r.command.reset(); },
         [](auto& r) { r.device = 1; },
+        [](auto& r) { r.fresh_worker = true; },
+        [](auto& r) { r.hidden = {r.task->workloads[0]}; },
         [](auto& r) { r.time_limit = 1s; },
         [](auto& r) {
             r.workloads = {0, 0};
@@ -538,6 +542,33 @@ TEST_CASE("a result that cannot answer the request is refused", "[folder]") {
     CHECK(answer(evaluation) == "accepted");
     evaluation.status = EvaluationStatus::wrong_result;
     evaluation.workloads.clear();
+    CHECK(answer(evaluation) == "accepted");
+}
+
+TEST_CASE("a result must speak of every hidden shape once", "[folder]") {
+    const TemporaryFolder temporary;
+    EvaluationRequest request = make_request();
+    request.depth = EvaluationDepth::check;
+    request.hidden = {{.uuid = "a", .axes = {{"N", 7}}, .scalars = {}},
+                      {.uuid = "b", .axes = {{"N", 9}}, .scalars = {}}};
+    (void)ask(temporary.path(), request);
+    const std::string id = only_job(temporary.path());
+    Evaluation evaluation;
+    evaluation.status = EvaluationStatus::ok;
+    evaluation.hidden = {{.hidden = 0}, {.hidden = 1, .refused = true}};
+    const auto answer = [&](const Evaluation& written) {
+        write_file_atomically(temporary.path() / "results" / (id + ".json"),
+                              folder::encode_result(id, written));
+        return error_of([&] { (void)ask(temporary.path(), request); }).value_or("accepted");
+    };
+    CHECK(answer(evaluation) == "accepted");
+    evaluation.hidden[1].hidden = 0;
+    CHECK_THAT(answer(evaluation), ContainsSubstring("hidden shape 0: expected one result"));
+    evaluation.hidden[1].hidden = 2;
+    CHECK_THAT(answer(evaluation), ContainsSubstring("hidden shape 2: expected one result"));
+    evaluation.hidden.pop_back();
+    CHECK_THAT(answer(evaluation), ContainsSubstring("results of 2 hidden shapes"));
+    evaluation.status = EvaluationStatus::wrong_result;
     CHECK(answer(evaluation) == "accepted");
 }
 

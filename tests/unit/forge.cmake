@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 kernelforge_add_tests(unit forge
-    SOURCES forge_test.cpp forge_resume_test.cpp forge_promotion_test.cpp guards_test.cpp occupancy_test.cpp
+    SOURCES admission_test.cpp builds_test.cpp forge_test.cpp forge_resume_test.cpp forge_promotion_test.cpp guards_test.cpp
+            hidden_shapes_test.cpp occupancy_test.cpp
             prompt_test.cpp roofline_test.cpp search_greedy_test.cpp
     LIBRARIES search_greedy KernelForge::kernelforge kernelforge_referee kernelforge_wire kernelforge_plan
               kernelforge_base)

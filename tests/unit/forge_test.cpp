@@ -875,3 +875,120 @@ TEST_CASE("a run that waits says so in one event", "[forge]") {
     CHECK(said(ended.message) == 1);
     CHECK(world.events.back().kind == ForgeEvent::Kind::stopped);
 }
+
+TEST_CASE("a result is reported over the best baseline too, by name", "[forge]") {
+    ForgeWorld world;
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    BaselineSpec library;
+    library.name = "library";
+    library.kind = BaselineSpec::Kind::cublaslt;
+    library.source = fake_source({.time_ns = 4'000});
+    BaselineSpec slow = library;
+    slow.name = "slow";
+    slow.kind = BaselineSpec::Kind::cuda;
+    slow.source = fake_source({.time_ns = 20'000});
+    world.task.baselines.push_back(library);
+    world.task.baselines.push_back(slow);
+    const ForgeResult result = world.run();
+    CHECK(*result.speedup == Approx(2.0));
+    CHECK(result.best_baseline == "library");
+    CHECK(*result.speedup_over_best == Approx(0.8));
+    CHECK(result.workloads[0].baselines_s.size() == 3);
+    const std::string file = read_file(world.options.run_folder + "/run.json", 1 << 20);
+    CHECK_THAT(file, ContainsSubstring("\"best_baseline\": \"library\""));
+    // A baseline that lacks a workload is no opponent for the whole.
+    ForgeWorld partial;
+    partial.expansions = 1;
+    partial.reply(0, {.time_ns = 5'000});
+    partial.task.baselines.push_back(library);
+    partial.evaluator->edit = [](const EvaluationRequest& request, Evaluation& evaluation) {
+        if (request.candidate.candidate.source == fake_source({.time_ns = 4'000})) {
+            evaluation.status = EvaluationStatus::evaluator_failed;
+        }
+    };
+    const ForgeResult other = partial.run();
+    CHECK(other.best_baseline == "portable");
+    CHECK(*other.speedup_over_best == Approx(2.0));
+}
+
+TEST_CASE("findings of a sanitizer keep a faster candidate from leading, and it may be repaired",
+          "[forge]") {
+    ForgeWorld world;
+    world.expansions = 1;
+    world.options.max_repairs = 1;
+    world.reply(0, {.time_ns = 5'000});
+    world.reply(0, {.time_ns = 6'000}, 1);
+    world.evaluator->edit = [](const EvaluationRequest& request, Evaluation& evaluation) {
+        if (request.depth != EvaluationDepth::sanitize) return;
+        if (request.candidate.candidate.source != fake_source({.time_ns = 5'000})) return;
+        evaluation.sanitizer[0].status = SanitizerResult::Status::findings;
+        evaluation.sanitizer[0].message = "Invalid __global__ write in scale at candidate.cu:9";
+    };
+    const ForgeResult result = world.run();
+    CHECK_THAT(world.llm->last_message({0, 1}),
+               ContainsSubstring("Invalid __global__ write in scale at candidate.cu:9"));
+    CHECK(*result.speedup == Approx(10.0 / 6.0));
+    REQUIRE(result.sanitizer.size() == 3);
+    CHECK(result.sanitizer[0].status == SanitizerResult::Status::clean);
+}
+
+TEST_CASE("a sanitizer that is missing is a warning, said once, and in the result", "[forge]") {
+    ForgeWorld world;
+    world.expansions = 2;
+    world.reply(0, {.time_ns = 5'000});
+    world.reply(1, {.time_ns = 4'000});
+    for (SanitizerResult& tool : world.evaluator->sanitizer) {
+        tool.status = SanitizerResult::Status::unavailable;
+        tool.message = "no such program";
+    }
+    const ForgeResult result = world.run();
+    CHECK(*result.speedup == Approx(2.5));
+    CHECK(result.sanitizer[1].status == SanitizerResult::Status::unavailable);
+    const auto warnings = std::count_if(
+        world.events.begin(), world.events.end(),
+        [](const ForgeEvent& event) { return event.kind == ForgeEvent::Kind::warning; });
+    CHECK(warnings == 3);  // one a tool
+}
+
+TEST_CASE("every judgement of a candidate meets hidden shapes, others in each pass", "[forge]") {
+    ForgeWorld world;
+    world.task.axis_ranges = {{"rows", {1, 100}}};
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    const ForgeResult result = world.run();
+    CHECK(*result.speedup == Approx(2.0));
+    std::vector<std::vector<Workload>> drawn;
+    for (const EvaluationRequest& request : world.evaluator->requests) {
+        if (!request.opponent) continue;
+        const std::size_t count = request.workloads.size() + request.hidden.size();
+        CHECK(request.candidate.build_of_workload.size() == count);
+        CHECK(request.reference.build_of_workload.size() == count);
+        CHECK(request.opponent->build_of_workload.size() == count);
+        drawn.push_back(request.hidden);
+    }
+    REQUIRE(drawn.size() == 3);
+    CHECK(drawn[0].size() == 1);
+    CHECK(drawn[1].size() == 4);
+    CHECK(drawn[2].size() == 4);
+    CHECK(drawn[1][0].axes != drawn[2][0].axes);
+}
+
+TEST_CASE("a candidate that is wrong on a hidden shape hears which", "[forge]") {
+    ForgeWorld world;
+    world.task.axis_ranges = {{"rows", {7, 7}}};
+    world.expansions = 1;
+    world.options.max_repairs = 1;
+    world.reply(0, {.time_ns = 5'000});
+    world.reply(0, {.time_ns = 6'000}, 1);
+    world.evaluator->edit = [](const EvaluationRequest& request, Evaluation& evaluation) {
+        if (!request.opponent) return;
+        if (request.candidate.candidate.source != fake_source({.time_ns = 5'000})) return;
+        evaluation.hidden.at(0).status = EvaluationStatus::wrong_result;
+        evaluation.hidden.at(0).message = "output y is wrong";
+    };
+    const ForgeResult result = world.run();
+    CHECK_THAT(world.llm->last_message({0, 1}),
+               ContainsSubstring("on another shape, rows=7: output y is wrong"));
+    CHECK(*result.speedup == Approx(10.0 / 6.0));
+}

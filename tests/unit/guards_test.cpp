@@ -176,3 +176,12 @@ TEST_CASE("guards survive unfinished text", "[guards]") {
         CHECK(refusal_of(source).empty());
     }
 }
+
+TEST_CASE("library steps are refused where the policy does not allow them", "[guards]") {
+    const std::string source = "int a;\n//@call matmul(D=y, A=x, B=w)\n";
+    CHECK(refusal_of(source) == "policy: line 2: this task does not allow library steps (//@call)");
+    Policy policy;
+    policy.library_calls = true;
+    CHECK(refusal_of(source, policy).empty());
+    CHECK(refusal_of("// //@call is not a directive here\n// call matmul(\n").empty());
+}

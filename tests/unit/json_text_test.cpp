@@ -60,3 +60,12 @@ TEST_CASE("a byte order mark does not disturb positions of values", "[base]") {
                        [](const JsonNode& root) { (void)root.at("a").as_integer(); }),
                ContainsSubstring("f.json:1:10: expected an integer, found \"x\""));
 }
+
+TEST_CASE("the time of reading a long array of objects grows with its length only", "[base]") {
+    std::string text = "[";
+    for (int i = 0; i < 800'000; ++i) text += "{},[],";
+    text += "0]";
+    // Several minutes, and so the test's time limit, where each element looks at all before it.
+    const JsonDocument document(text, "long.json");
+    CHECK(document.root().array_size() == 1'600'001);
+}

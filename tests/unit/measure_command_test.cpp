@@ -93,3 +93,22 @@ TEST_CASE("the first failing workload gives an evaluation its status and names i
     CHECK(evaluation.status == EvaluationStatus::wrong_result);
     CHECK(evaluation.message == "on N=2: output y is wrong");
 }
+
+TEST_CASE("hidden shapes fail an evaluation after its workloads and name their axes", "[measure]") {
+    const EvaluationRequest request = request_of({});
+    std::vector<Workload> hidden(2);
+    hidden[0].axes["N"] = 37;
+    hidden[1].axes["N"] = 41;
+    Evaluation evaluation;
+    evaluation.workloads.resize(1);
+    evaluation.hidden.resize(2);
+    evaluation.hidden[0].refused = true;
+    evaluation.hidden[1].hidden = 1;
+    summarize_workloads(*request.task, evaluation, hidden);
+    CHECK(evaluation.status == EvaluationStatus::ok);
+    evaluation.hidden[1].status = EvaluationStatus::crashed;
+    evaluation.hidden[1].message = "kernel k failed";
+    summarize_workloads(*request.task, evaluation, hidden);
+    CHECK(evaluation.status == EvaluationStatus::crashed);
+    CHECK(evaluation.message == "on hidden N=41: kernel k failed");
+}

@@ -105,6 +105,7 @@ TEST_CASE("the example of the format summary is a plan", "[plan]") {
 TEST_CASE("a plan is there when the text has a launch or a version line", "[plan]") {
     CHECK(has_plan("//@launch k<<<1,1>>>()"));
     CHECK(has_plan("int a; //@kernelforge 1"));
+    CHECK(has_plan("//@call matmul(D=y, A=x, B=w)"));
     CHECK(has_plan("//@requires sm_90 //@launch k<<<1,1>>>()"));
     CHECK_FALSE(has_plan("/* //@launch k<<<1,1>>>() */"));
     CHECK_FALSE(has_plan("// @launch k<<<1,1>>>()"));
@@ -347,58 +348,14 @@ TEST_CASE("malformed launches are refused", "[plan]") {
     CHECK_THAT(launch_message(launch), ContainsSubstring(expected));
 }
 
-TEST_CASE("directives that are not executed are checked and then refused with their line",
-          "[plan]") {
-    const auto [lines, expected] = GENERATE(table<std::string, std::string>({
-        {"//@tensormap tA = x dims=(cols,rows) strides=(4*cols) box=(64,128) dtype=bf16 "
-         "swizzle=128B l2=256B oob=zero",
-         "c.cu:1:4: not yet supported: //@tensormap"},
-        {"//@tensormap tA = q dims=(1) box=(1)", "unknown tensor 'q'"},
-        {"//@tensormap tA = x dims=1 box=(1)", "expected dims in parentheses"},
-        {"//@tensormap tA = x dims=(1,2) box=(1,2)",
-         "needs strides= with one value less than dims="},
-        {"//@tensormap tA = x dims=(1,2) strides=(4) box=(1)",
-         "needs box= with as many extents as dims="},
-        {"//@tensormap tA = x box=(1)", "needs dims="},
-        {"//@tensormap tA = x dims=(1) box=(1) swizzle=4B",
-         "expected a swizzle (none, 32B, 64B, 128B), found '4B'"},
-        {"//@tensormap tA = x dims=(1) box=(1) dtype=q4", "expected an element type, found 'q4'"},
-        {"//@tensormap tA = x dims=(1) box=(1) l2=1", "expected an L2 promotion"},
-        {"//@tensormap tA = x dims=(1) box=(1) oob=1", "expected a fill"},
-        {"//@tensormap tA = x dims=(1 box=(1)", "expected ')'"},
-        {"//@tensormap tA = x color=red",
-         "expected dims, strides, box, dtype, swizzle, l2 or oob, found 'color'"},
-        {"//@prepare copy<<<rows, 256>>>(x, y, rows)", "c.cu:1:4: not yet supported: //@prepare"},
-        {"//@prepare copy<<<rows, 256>>>(x, y)", "expected 3 arguments"},
-        {"//@call matmul(D=y, A=x, B=w^T, epilogue=relu)", "c.cu:1:4: not yet supported: //@call"},
-        {"//@call matmul", "expected the operation's arguments in parentheses"},
-        {"//@call matmul(D)", "expected '='"},
-        {"//@call matmul(D=)", "expected a value"},
-        {"//@call matmul(D=a+b)", "expected a name or a number"},
-        {"//@launch copy<<<rows, 256, pdl>>>(x, y, rows)",
-         "c.cu:1:11: not yet supported: pdl in //@launch"},
-    }));
-    CAPTURE(lines);
-    CHECK_THAT(lines_message(lines), ContainsSubstring(expected));
-}
-
-TEST_CASE("what is not yet supported has its own error code", "[plan]") {
-    try {
-        static_cast<void>(lines_plan("//@call matmul(D=y)"));
-        FAIL("nothing was thrown");
-    } catch (const Error& error) {
-        CHECK(error.code() == ErrorCode::unsupported);
-        CHECK(error.position().line == 1);
-    }
-}
-
 TEST_CASE("a source without a launch is refused at its end", "[plan]") {
-    CHECK_THAT(source_message(copy_kernel),
-               ContainsSubstring("c.cu:2:1: expected at least one //@launch line, found none"));
+    CHECK_THAT(
+        source_message(copy_kernel),
+        ContainsSubstring("c.cu:2:1: expected at least one //@launch or //@call line, found none"));
     CHECK_THAT(source_message(with_copy("// @launch copy<<<1,1>>>()")),
                ContainsSubstring("without a blank"));
     CHECK_THAT(source_message("//@memset y 0"),
-               ContainsSubstring("expected at least one //@launch line"));
+               ContainsSubstring("expected at least one //@launch or //@call line"));
 }
 
 TEST_CASE("limits of the plan are errors and take no time", "[plan]") {

@@ -5,7 +5,9 @@
 #include <regex>
 #include <string>
 
+#include "referee/device/admission_parameters.hpp"
 #include "support/catch.hpp"
+#include "support/support.hpp"
 
 using namespace kernelforge::referee;
 
@@ -32,6 +34,10 @@ std::map<std::string, std::size_t> entries(std::string_view ptx) {
 TEST_CASE("the referee's PTX has every documented kernel with the documented parameter",
           "[referee]") {
     const std::map<std::string, std::size_t> expected = {
+        {"kf_admit_sum", sizeof(AdmissionParameters)},
+        {"kf_admit_spread", sizeof(AdmissionParameters)},
+        {"kf_admit_copy", sizeof(AdmissionParameters)},
+        {"kf_admit_round", sizeof(AdmissionParameters)},
         {"kf_fill", sizeof(FillParameters)},
         {"kf_poison", sizeof(PoisonParameters)},
         {"kf_count_nonzero", sizeof(CountNonzeroParameters)},
@@ -39,6 +45,9 @@ TEST_CASE("the referee's PTX has every documented kernel with the documented par
         {"kf_compare_reduce", sizeof(CompareParameters)},
         {"kf_compare_elements", sizeof(CompareParameters)},
         {"kf_compare_finish", sizeof(CompareParameters)},
+        {"kf_digest_tiles", sizeof(DigestParameters)},
+        {"kf_digest_sample", sizeof(DigestParameters)},
+        {"kf_digest_judge", sizeof(DigestParameters)},
         {"kf_flush_write", sizeof(StreamParameters)},
         {"kf_flush_read", sizeof(StreamParameters)},
         {"kf_roof_read", sizeof(StreamParameters)},
@@ -47,6 +56,12 @@ TEST_CASE("the referee's PTX has every documented kernel with the documented par
         {"kf_roof_fma", sizeof(ComputeParameters)},
         {"kf_roof_mma_bf16", sizeof(ComputeParameters)},
         {"kf_empty", 0},
+        {"kf_scrub_shared", sizeof(ScrubParameters)},
+        {"kf_scrub_local_256", sizeof(ScrubParameters)},
+        {"kf_scrub_local_1024", sizeof(ScrubParameters)},
+        {"kf_scrub_local_4096", sizeof(ScrubParameters)},
+        {"kf_scrub_local_16384", sizeof(ScrubParameters)},
+        {"kf_stamp", sizeof(StampParameters)},
     };
     CHECK(entries(device_ptx()) == expected);
     CHECK(entries(hopper_ptx()) ==
@@ -55,6 +70,19 @@ TEST_CASE("the referee's PTX has every documented kernel with the documented par
     CHECK(hopper_ptx().find(".target sm_90a") != std::string_view::npos);
     CHECK(device_ptx().data()[device_ptx().size()] == '\0');
     CHECK(hopper_ptx().data()[hopper_ptx().size()] == '\0');
+}
+
+TEST_CASE("the compiler keeps the frames of the local scrub, and stores to them", "[referee]") {
+    for (const int bytes : {256, 1024, 4096, 16384}) {
+        const std::string_view ptx = device_ptx();
+        const std::string name = std::string(scrub_local_kernel(bytes)) + "(";
+        const std::size_t begin = ptx.find(".visible .entry " + name);
+        REQUIRE(begin != std::string_view::npos);
+        const std::string entry(ptx.substr(begin, ptx.find("\n}", begin) - begin));
+        CHECK(std::regex_search(entry, std::regex("\\.local .*__local_depot[0-9]+\\[" +
+                                                  std::to_string(bytes) + "\\]")));
+        CHECK_THAT(entry, ContainsSubstring("st.local"));
+    }
 }
 
 TEST_CASE("launch shapes fill the device and never exceed what there is to do", "[referee]") {
@@ -69,6 +97,24 @@ TEST_CASE("launch shapes fill the device and never exceed what there is to do", 
     stream.bytes = std::uint64_t{1} << 30;
     CHECK(stream_shape(stream, 132).blocks == 132 * 4);
     CHECK(wgmma_shape(132).dynamic_shared_bytes > 48 * 1024);
+}
+
+TEST_CASE("scrubbing takes every thread that fits and the smallest frame that covers",
+          "[referee]") {
+    CHECK(scrub_shared_shape(132, 232'448).blocks == 132);
+    CHECK(scrub_shared_shape(132, 232'448).dynamic_shared_bytes == 232'448);
+    CHECK(scrub_local_shape(132, 2048).blocks == 132 * 8);
+    CHECK(scrub_local_shape(84, 1536).blocks == 84 * 6);
+    CHECK(scrub_local_kernel(0).empty());
+    CHECK(scrub_local_kernel(8) == "kf_scrub_local_256");
+    CHECK(scrub_local_kernel(256) == "kf_scrub_local_256");
+    CHECK(scrub_local_kernel(257) == "kf_scrub_local_1024");
+    CHECK(scrub_local_kernel(4096) == "kf_scrub_local_4096");
+    CHECK(scrub_local_kernel(most_local_bytes) == "kf_scrub_local_16384");
+    const auto error =
+        kernelforge::test::error_of([] { (void)scrub_local_kernel(most_local_bytes + 1); });
+    REQUIRE(error);
+    CHECK_THAT(*error, ContainsSubstring("16385") && ContainsSubstring("at most 16384"));
 }
 
 TEST_CASE("operations of the compute roofs are counted by their inner loops", "[referee]") {

@@ -56,6 +56,15 @@ TEST_CASE("the compute roof follows the inputs and the policy", "[roofline]") {
     CHECK(*compute_roof(task, roofs()) == Approx(50e12));
     task.definition.inputs[0].dtype = DType::bfloat16;
     CHECK(*compute_roof(task, roofs()) == Approx(800e12));
+    task.definition.inputs[0].dtype = DType::float8_e4m3fn;
+    CHECK(*compute_roof(task, roofs()) == Approx(1600e12));
+    // Scales of blocks are no operands; an input of the same size is one.
+    task.definition.axes.push_back({"one", Axis::Kind::constant, 1, "", ""});
+    task.definition.inputs.push_back({"scale", {"one"}, false, DType::float32, ""});
+    CHECK(*compute_roof(task, roofs()) == Approx(1600e12));
+    task.definition.inputs.back().shape = task.definition.inputs[0].shape;
+    CHECK(*compute_roof(task, roofs()) == Approx(50e12));
+    task.definition.inputs.pop_back();
     task.policy.vector_fp32_only = true;
     CHECK(*compute_roof(task, roofs()) == Approx(50e12));
     task.definition.inputs[0].dtype = DType::float64;

@@ -29,6 +29,13 @@ __device__ __forceinline__ TileBox box_of(const Tiling& t, u64 tile) {
     return box;
 }
 
+__device__ __forceinline__ TileBox box_of(const CompareParameters& p, u64 tile) {
+    if (p.starts == 0) return box_of(p.tiling, tile);
+    const u64 start = reinterpret_cast<const u64*>(p.starts)[tile];
+    const u32 elements = static_cast<u32>(tile_elements(p, tile));
+    return TileBox{0, start, elements, elements};
+}
+
 __device__ __forceinline__ u64 index_in(const Tiling& t, const TileBox& box, u32 i) {
     const u32 row = i / box.width;
     return (box.row + row) * t.columns + box.column + (i - row * box.width);
@@ -48,6 +55,13 @@ __device__ TilePartial block_sum(TilePartial mine) {
     return shared[0];
 }
 
+/// The mode of a comparison; integers have no logarithms, and no code for them.
+template <u32 DType>
+__device__ __forceinline__ u32 mode_of(const CompareParameters& p) {
+    if (is_floating(DType)) return p.mode;
+    return p.mode == compare_exact ? compare_exact : compare_rms;
+}
+
 template <u32 DType>
 __device__ TilePartial tile_sum(const CompareParameters& p, const TileBox& box) {
     const u32 bytes = bytes_of_type(DType);
@@ -56,7 +70,7 @@ __device__ TilePartial tile_sum(const CompareParameters& p, const TileBox& box) 
     TilePartial mine;
     for (u32 i = threadIdx.x; i < box.elements; i += compare_threads) {
         const u64 index = index_in(p.tiling, box, i);
-        add_element(mine, DType, p.exact != 0, index, load_bits(found, index, bytes),
+        add_element(mine, DType, mode_of<DType>(p), index, load_bits(found, index, bytes),
                     load_bits(expected, index, bytes));
     }
     return mine;
@@ -69,18 +83,18 @@ __device__ void compare_elements(const CompareParameters& p) {
     const void* expected = reinterpret_cast<const void*>(p.expected);
     const TilePartial* partials = reinterpret_cast<const TilePartial*>(p.partials);
     CompareResult* result = reinterpret_cast<CompareResult*>(p.result);
-    const u64 tiles = p.tiling.tiles_down * p.tiling.tiles_across;
+    const u64 tiles = tiles_of(p);
     u64 far = 0;
     u64 first = ~0ULL;
     for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const TileBox box = box_of(p.tiling, tile);
+        const TileBox box = box_of(p, tile);
         const double rms = sqrt(tile_mean_square(partials[tile].reference2, box.elements,
                                                  result->reference2, result->count, p.tile_floor));
         for (u32 i = threadIdx.x; i < box.elements; i += compare_threads) {
             const u64 index = index_in(p.tiling, box, i);
             const double f = decode(DType, load_bits(found, index, bytes));
             const double e = decode(DType, load_bits(expected, index, bytes));
-            if (!is_far(f, e, rms, p.element_limit)) continue;
+            if (!is_far(mode_of<DType>(p), f, e, rms, p.element_limit)) continue;
             ++far;
             first = index < first ? index : first;
         }
@@ -130,9 +144,9 @@ __device__ __forceinline__ void for_type(u32 dtype, F&& f) {
 extern "C" __global__ void __launch_bounds__(compare_threads)
     kf_compare_tiles(const CompareParameters p) {
     TilePartial* partials = reinterpret_cast<TilePartial*>(p.partials);
-    const u64 tiles = p.tiling.tiles_down * p.tiling.tiles_across;
+    const u64 tiles = tiles_of(p);
     for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const TileBox box = box_of(p.tiling, tile);
+        const TileBox box = box_of(p, tile);
         TilePartial mine;
         for_type(p.dtype, [&](auto tag) { mine = tile_sum<decltype(tag)::value>(p, box); });
         const TilePartial sum = block_sum<compare_threads>(mine);
@@ -142,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(compare_threads)
 
 extern "C" __global__ void __launch_bounds__(compare_threads)
     kf_compare_elements(const CompareParameters p) {
-    if (p.exact != 0) return;
+    if (p.mode == compare_exact) return;
     for_type(p.dtype, [&](auto tag) { compare_elements<decltype(tag)::value>(p); });
 }
 
@@ -162,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(reduce_threads)
     kf_compare_reduce(const CompareParameters p) {
     const TilePartial* partials = reinterpret_cast<const TilePartial*>(p.partials);
     CompareResult* result = reinterpret_cast<CompareResult*>(p.result);
-    const u64 tiles = p.tiling.tiles_down * p.tiling.tiles_across;
-    const u64 count = p.tiling.rows * p.tiling.columns;
+    const u64 tiles = tiles_of(p);
+    const u64 count = elements_of(p);
     // Static shared memory holds 48 KiB, so the 1024 threads are summed in four rounds of 256.
     __shared__ TilePartial total;
     if (threadIdx.x == 0) total = TilePartial{};
@@ -184,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(reduce_threads)
 
     WorstTile worst;
     for (u64 tile = threadIdx.x; tile < tiles; tile += reduce_threads) {
-        const u64 elements = tile_elements(p.tiling, tile);
+        const u64 elements = tile_elements(p, tile);
         const double square = tile_mean_square(partials[tile].reference2, elements,
                                                total.reference2, count, p.tile_floor);
         keep_worst(worst,

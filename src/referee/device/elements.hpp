@@ -10,6 +10,7 @@
 #if defined(__CUDACC_RTC__)
 #define KERNELFORGE_BOTH __device__ __forceinline__
 #else
+#include <cmath>
 #include <cstring>
 #define KERNELFORGE_BOTH inline
 #endif
@@ -22,6 +23,12 @@ KERNELFORGE_BOTH double multiply(double a, double b) {
 }
 KERNELFORGE_BOTH double add(double a, double b) {
     return __dadd_rn(a, b);
+}
+KERNELFORGE_BOTH double divide(double a, double b) {
+    return __ddiv_rn(a, b);
+}
+KERNELFORGE_BOTH double square_root(double a) {
+    return __dsqrt_rn(a);
 }
 KERNELFORGE_BOTH u64 high_product(u64 a, u64 b) {
     return __umul64hi(a, b);
@@ -45,6 +52,12 @@ inline double multiply(double a, double b) {
 }
 inline double add(double a, double b) {
     return a + b;
+}
+inline double divide(double a, double b) {
+    return a / b;
+}
+inline double square_root(double a) {
+    return std::sqrt(a);
 }
 inline u64 high_product(u64 a, u64 b) {
     __extension__ using u128 = unsigned __int128;
@@ -102,6 +115,7 @@ enum Purpose : u32 {
     purpose_tensor,
     purpose_trial,
     purpose_permutation,
+    purpose_split,
 };
 
 KERNELFORGE_BOTH Words draw(u64 seed, u32 stream, u64 index, u32 purpose) {
@@ -136,29 +150,60 @@ KERNELFORGE_BOTH double unit_normal(const Words& words) {
     return multiply(static_cast<double>(sum - 4 * 65535), 1.0 / 53509.91992145008);
 }
 
+constexpr u32 feistel_rounds = 6;
+
+/// The function of one round of a Feistel network.
+KERNELFORGE_BOTH u32 feistel_word(u64 seed, u32 stream, u64 row, u32 half, u32 round) {
+    return philox_words(half, static_cast<u32>(row), static_cast<u32>(row >> 32),
+                        purpose_permutation + 16U * round + 256U * stream, static_cast<u32>(seed),
+                        static_cast<u32>(seed >> 32))
+        .w[0];
+}
+
+/// Bits of one half of a Feistel network over at least n values.
+KERNELFORGE_BOTH u32 feistel_half_bits(u64 n) {
+    u32 half_bits = 1;
+    while (half_bits < 32 && (1ULL << (2 * half_bits)) < n) ++half_bits;
+    return half_bits;
+}
+
 /// One value of a permutation of 0 … n-1 that `row` selects: a Feistel network of six rounds over
 /// the next even number of bits, walked until the value is inside.
 KERNELFORGE_BOTH u64 permuted(u64 seed, u32 stream, u64 row, u64 column, u64 n) {
     if (n < 2) return 0;
-    u32 half_bits = 1;
-    while (half_bits < 32 && (1ULL << (2 * half_bits)) < n) ++half_bits;
+    const u32 half_bits = feistel_half_bits(n);
     const u32 mask = half_bits == 32 ? ~0U : (1U << half_bits) - 1U;
     u64 value = column;
     do {
         u32 left = static_cast<u32>(value >> half_bits) & mask;
         u32 right = static_cast<u32>(value) & mask;
-        for (u32 round = 0; round < 6; ++round) {
-            const Words words =
-                philox_words(right, static_cast<u32>(row), static_cast<u32>(row >> 32),
-                             purpose_permutation + 16U * round + 256U * stream,
-                             static_cast<u32>(seed), static_cast<u32>(seed >> 32));
-            const u32 next = left ^ (words.w[0] & mask);
+        for (u32 round = 0; round < feistel_rounds; ++round) {
+            const u32 next = left ^ (feistel_word(seed, stream, row, right, round) & mask);
             left = right;
             right = next;
         }
         value = (static_cast<u64>(left) << half_bits) | right;
     } while (value >= n);
     return value;
+}
+
+/// The column at which `permuted` has `value`: the rounds backwards, walked the same way.
+KERNELFORGE_BOTH u64 unpermuted(u64 seed, u32 stream, u64 row, u64 value, u64 n) {
+    if (n < 2) return 0;
+    const u32 half_bits = feistel_half_bits(n);
+    const u32 mask = half_bits == 32 ? ~0U : (1U << half_bits) - 1U;
+    u64 column = value;
+    do {
+        u32 left = static_cast<u32>(column >> half_bits) & mask;
+        u32 right = static_cast<u32>(column) & mask;
+        for (u32 round = feistel_rounds; round-- > 0;) {
+            const u32 previous = right ^ (feistel_word(seed, stream, row, left, round) & mask);
+            right = left;
+            left = previous;
+        }
+        column = (static_cast<u64>(left) << half_bits) | right;
+    } while (column >= n);
+    return column;
 }
 
 // --- types --------------------------------------------------------------------------------------
@@ -340,13 +385,104 @@ enum FillKind : u32 {
     fill_integers,
     fill_constant,
     fill_permutation,
-    fill_heavy_tail
+    fill_heavy_tail,
+    fill_offsets,
+    fill_distinct
 };
 enum FillDistribution : u32 { fill_natural, fill_scaled, fill_heavy_tails, fill_structured };
 
 /// True for one element in 1000.
 KERNELFORGE_BOTH bool is_outlier(const Words& words) {
     return words.w[0] < 4294967U;
+}
+
+/// Segment starts: what is the same for all elements.
+struct Segments {
+    u64 seed = 0;
+    u32 stream = 0;
+    u32 distribution = fill_natural;
+};
+
+/// The share of `count` segments' total that the first `left` of them get. `mid` names the cut.
+KERNELFORGE_BOTH double split_share(const Segments& s, u64 mid, u64 left, u64 count) {
+    const double even = divide(static_cast<double>(left), static_cast<double>(count));
+    const Words words = draw(s.seed, s.stream, mid, purpose_split);
+    switch (s.distribution) {
+        case fill_scaled: {  // nearly equal: off by at most an eighth of a mean segment
+            const double shift = add(unit_uniform(words.w[0], words.w[1]), -0.5);
+            return add(even, divide(multiply(0.25, shift), static_cast<double>(count)));
+        }
+        case fill_heavy_tails:  // at one cut in four a side gets a tenth of what is even
+            if (pick(words.w[0], 4) != 0) break;
+            if ((words.w[1] & 1U) != 0) return multiply(0.1, even);
+            return add(1.0, multiply(-0.1, add(1.0, -even)));
+        case fill_structured:  // of two segments one may be empty
+            if (count == 2 && (words.w[0] & 1U) != 0) return (words.w[1] & 1U) != 0 ? 1.0 : 0.0;
+            break;
+        default:
+            break;
+    }
+    // Lengths of random cuts: a Beta distribution, here by its mean and variance.
+    const double variance =
+        divide(multiply(even, add(1.0, -even)), add(static_cast<double>(count), 1.0));
+    const Words normal = draw(s.seed, s.stream, mid | (1ULL << 63), purpose_split);
+    const double share = add(even, multiply(square_root(variance), unit_normal(normal)));
+    if (share < 0.0) return 0.0;
+    return share > 1.0 ? 1.0 : share;
+}
+
+/// Where segment `i` of `count` starts in [0, total]: the halves of the segments share the total by
+/// chance, then the quarters, and so on.
+KERNELFORGE_BOTH u64 split_offset(const Segments& s, u64 i, u64 count, u64 total) {
+    u64 low = 0;
+    u64 high = count;
+    u64 begin = 0;
+    u64 end = total;
+    while (i != low && i != high) {
+        const u64 mid = low + (high - low) / 2;
+        const double share = split_share(s, mid, mid - low, high - low);
+        u64 part = static_cast<u64>(multiply(static_cast<double>(end - begin), share));
+        if (part > end - begin) part = end - begin;
+        if (i < mid) {
+            high = mid;
+            end = begin + part;
+        } else {
+            low = mid;
+            begin += part;
+        }
+    }
+    return i == low ? begin : end;
+}
+
+/// Element `i` of a tensor of kind offsets. Structured: one segment gets half of all, another one
+/// is empty.
+KERNELFORGE_BOTH u64 segment_offset(const FillParameters& p, u64 i) {
+    const Segments segments{p.seed, p.stream, p.distribution};
+    const u64 count = p.count - 1;
+    if (i == 0 || count == 0) return 0;
+    if (i >= count) return p.bound;
+    if (p.distribution != fill_structured || count < 3) {
+        return split_offset(segments, i, count, p.bound);
+    }
+    const Words words = draw(p.seed, p.stream, 0, purpose_tensor);
+    const u64 longest = high_product(joined(words.w[0], words.w[1]), count);
+    const u64 other = high_product(joined(words.w[2], words.w[3]), count - 1);
+    const u64 empty = (longest + 1 + other) % count;
+    const u64 extra = p.bound / 2;
+    const u64 start = split_offset(segments, i > empty ? i - 1 : i, count - 1, p.bound - extra);
+    return i > longest ? start + extra : start;
+}
+
+/// Whether another input names the slice of the first axis that holds this element.
+KERNELFORGE_BOTH bool is_used(const FillParameters& p, u64 index) {
+    if (p.slice == 0) return true;
+    return unpermuted(p.seed, p.used_stream, 0, index / p.slice, p.slices) < p.used_slices;
+}
+
+/// Whether all elements of a row are equal in the structured distribution: one row in 16, of the
+/// natural scale, so that what is left of a difference to the row's mean is not scaled up.
+KERNELFORGE_BOTH bool is_constant_row(const FillParameters& p, u64 row) {
+    return p.constant_rows != 0 && pick(draw(p.seed, p.stream, row, purpose_row).w[1], 16) == 0;
 }
 
 /// Factor of an element in the structured distribution.
@@ -363,11 +499,15 @@ KERNELFORGE_BOTH double structured_factor(const FillParameters& p, u64 index) {
 /// The value of a floating-point draw before rounding to the type.
 KERNELFORGE_BOTH double real_value(const FillParameters& p, u64 index) {
     if (p.kind == fill_constant) return p.base;
-    const Words words = draw(p.seed, p.stream, index, purpose_value);
+    const bool structured = p.distribution == fill_structured;
+    const u64 row = index / p.row_length;
+    const bool flat = structured && is_constant_row(p, row);
+    const u64 drawn = flat ? row * p.row_length : index;
+    const Words words = draw(p.seed, p.stream, drawn, purpose_value);
     double z = p.kind == fill_uniform ? unit_uniform(words.w[0], words.w[1]) : unit_normal(words);
     const bool tails = p.kind == fill_heavy_tail;
     if (tails || p.distribution == fill_heavy_tails) {
-        const Words chance = draw(p.seed, p.stream, index, purpose_outlier);
+        const Words chance = draw(p.seed, p.stream, drawn, purpose_outlier);
         if (tails && is_outlier(chance)) {
             z = multiply(z, add(1.0, multiply(99.0, unit_uniform(chance.w[2], chance.w[3]))));
         }
@@ -377,13 +517,21 @@ KERNELFORGE_BOTH double real_value(const FillParameters& p, u64 index) {
     }
     const double natural = add(p.base, multiply(p.width, z));
     if (p.distribution == fill_scaled) return multiply(natural, p.scale);
-    if (p.distribution != fill_structured) return natural;
+    if (!structured) return natural;
     if (index == p.impulse_index) return natural < 0.0 ? -p.impulse : p.impulse;
-    return multiply(natural, structured_factor(p, index));
+    return flat ? natural : multiply(natural, structured_factor(p, index));
 }
 
 /// Bits of element `index`.
 KERNELFORGE_BOTH u64 drawn_bits(const FillParameters& p, u64 index) {
+    if (!is_used(p, index)) return ~0ULL;
+    if (p.kind == fill_offsets) {
+        return encode_integer(p.dtype, static_cast<s64>(segment_offset(p, index)));
+    }
+    if (p.kind == fill_distinct) {
+        return encode_integer(p.dtype,
+                              static_cast<s64>(permuted(p.seed, p.stream, 0, index, p.bound)));
+    }
     if (p.kind == fill_permutation) {
         const u64 row = index / p.row_length;
         const u64 column = index - row * p.row_length;
@@ -411,13 +559,26 @@ KERNELFORGE_BOTH bool is_finite(double value) {
     return ((bits_of_double(value) >> 52) & 0x7FFU) != 0x7FFU;
 }
 
+/// Error of an element in the measure of the mode, and what it is relative to.
+struct ElementError {
+    double error;
+    double reference;
+};
+
+KERNELFORGE_BOTH ElementError error_of_element(u32 mode, double found, double expected) {
+    const double error = found > expected ? found - expected : expected - found;
+    if (mode != compare_logarithm) return {error, expected};
+    const int exponent = static_cast<int>((bits_of_double(expected) >> 52) & 0x7FFU) - 1023;
+    return {exponent > 0 ? multiply(error, power_of_two(-exponent)) : error, 1.0};
+}
+
 /// Whether an element counts as bad without looking at its size: a NaN on either side, an infinity
 /// that does not match; in exact mode, anything unequal (bits for integers and bools, values else).
-KERNELFORGE_BOTH bool is_bad(u32 dtype, bool exact, u64 found_bits, u64 expected_bits, double found,
+KERNELFORGE_BOTH bool is_bad(u32 dtype, u32 mode, u64 found_bits, u64 expected_bits, double found,
                              double expected) {
-    if (!is_floating(dtype)) return exact && found_bits != expected_bits;
+    if (!is_floating(dtype)) return mode == compare_exact && found_bits != expected_bits;
     if (found == expected) return false;
-    return exact || !is_finite(found) || !is_finite(expected);
+    return mode == compare_exact || !is_finite(found) || !is_finite(expected);
 }
 
 /// First row or column of tile `tile` of `tiles`, of `size` each; the last one ends at `extent`.
@@ -428,18 +589,18 @@ KERNELFORGE_BOTH u64 tile_end(u64 tile, u64 tiles, u64 size, u64 extent) {
     return tile + 1 == tiles ? extent : (tile + 1) * size;
 }
 
-KERNELFORGE_BOTH void add_element(TilePartial& partial, u32 dtype, bool exact, u64 index,
+KERNELFORGE_BOTH void add_element(TilePartial& partial, u32 dtype, u32 mode, u64 index,
                                   u64 found_bits, u64 expected_bits) {
     const double found = decode(dtype, found_bits);
     const double expected = decode(dtype, expected_bits);
-    if (is_bad(dtype, exact, found_bits, expected_bits, found, expected)) {
+    if (is_bad(dtype, mode, found_bits, expected_bits, found, expected)) {
         ++partial.bad;
         if (index < partial.first_bad) partial.first_bad = index;
     }
     if (!is_finite(found) || !is_finite(expected)) return;
-    const double error = found > expected ? found - expected : expected - found;
+    const auto [error, reference] = error_of_element(mode, found, expected);
     partial.error2 += error * error;
-    partial.reference2 += expected * expected;
+    partial.reference2 += reference * reference;
     if (error > partial.max_error || (error == partial.max_error && index < partial.max_index)) {
         partial.max_error = error;
         partial.max_index = index;
@@ -458,6 +619,17 @@ KERNELFORGE_BOTH void merge(TilePartial& into, const TilePartial& other) {
     if (other.first_bad < into.first_bad) into.first_bad = other.first_bad;
 }
 
+/// Tiles of a comparison.
+KERNELFORGE_BOTH u64 tiles_of(const CompareParameters& p) {
+    return p.starts != 0 ? p.tiles : p.tiling.tiles_down * p.tiling.tiles_across;
+}
+
+/// Elements that are compared.
+KERNELFORGE_BOTH u64 elements_of(const CompareParameters& p) {
+    if (p.starts == 0) return p.tiling.rows * p.tiling.columns;
+    return reinterpret_cast<const u64*>(p.starts)[p.tiles];
+}
+
 /// Elements of a tile.
 KERNELFORGE_BOTH u64 tile_elements(const Tiling& t, u64 tile) {
     const u64 down = tile / t.tiles_across;
@@ -466,11 +638,22 @@ KERNELFORGE_BOTH u64 tile_elements(const Tiling& t, u64 tile) {
            (tile_end(across, t.tiles_across, t.tile_columns, t.columns) -
             tile_begin(across, t.tile_columns));
 }
+KERNELFORGE_BOTH u64 tile_elements(const CompareParameters& p, u64 tile) {
+    if (p.starts == 0) return tile_elements(p.tiling, tile);
+    const u64* starts = reinterpret_cast<const u64*>(p.starts);
+    return starts[tile + 1] - starts[tile];
+}
 
-/// Mean square of a tile's expected values, not below the floor's share of the whole output's.
+/// A tile of fewer elements has no scale of its own. Only segments are that small, unless the tile
+/// is the whole output.
+constexpr u64 least_tile = 64;
+
+/// Mean square of a tile's expected values, not below the floor's share of the whole output's; that
+/// of small tiles not below the whole's.
 KERNELFORGE_BOTH double tile_mean_square(double tile_reference2, u64 elements, double reference2,
                                          u64 count, double floor) {
     const double own = tile_reference2 / static_cast<double>(elements);
+    if (elements < least_tile) floor = 1.0;
     const double least = floor * floor * (reference2 / static_cast<double>(count));
     return own > least ? own : least;
 }
@@ -484,10 +667,12 @@ KERNELFORGE_BOTH double tile_error_square(double tile_error2, u64 elements, doub
 }
 
 /// Whether a finite element is too far from what is expected. `tile_rms` includes the floor.
-KERNELFORGE_BOTH bool is_far(double found, double expected, double tile_rms, double limit) {
+KERNELFORGE_BOTH bool is_far(u32 mode, double found, double expected, double tile_rms,
+                             double limit) {
     if (!is_finite(found) || !is_finite(expected)) return false;
-    const double error = found > expected ? found - expected : expected - found;
-    const double magnitude = expected < 0.0 ? -expected : expected;
+    const auto [error, reference] = error_of_element(mode, found, expected);
+    if (mode == compare_logarithm) return !(error <= limit);
+    const double magnitude = reference < 0.0 ? -reference : reference;
     return !(error <= limit * (magnitude + tile_rms));
 }
 
