@@ -21,7 +21,8 @@ constexpr std::uint64_t sanitize_trials = 1;
 constexpr std::uint64_t least_timed_sets = 4;
 /// Of a workload's time budget, what the reference may take to judge the timed sets of inputs.
 constexpr double reference_share = 0.1;
-/// Trials from here on are the sets of timed blocks: four for each attempt, then the warm-up's.
+/// Trials from multiples of this on are the sets of timed blocks: one range for each attempt, then
+/// the warm-up's. More than a block has pairs.
 constexpr std::uint64_t first_timed_trial = 1024;
 constexpr std::uint64_t attempts = 2;
 constexpr int warm_up_calls = 2;
@@ -60,6 +61,24 @@ std::string kernels_of(Program& program) {
     return fmt::format("one of the kernels {}", fmt::join(names, ", "));
 }
 
+/// Whether a library step reads or writes it: those need the usual alignment, whatever `//@valid`
+/// would accept for the kernels.
+bool is_operand(const plan::Plan& plan, const std::string& tensor) {
+    const auto in = [&](const std::vector<plan::Step>& steps) {
+        return std::any_of(steps.begin(), steps.end(), [&](const plan::Step& step) {
+            const auto* call = std::get_if<plan::Call>(&step);
+            return call != nullptr &&
+                   std::any_of(call->arguments.begin(), call->arguments.end(),
+                               [&](const plan::CallArgument& argument) {
+                                   return argument.kind == plan::CallArgument::Kind::buffer &&
+                                          argument.name == tensor;
+                               });
+        });
+    };
+    return in(plan.steps) || std::any_of(plan.cases.begin(), plan.cases.end(),
+                                         [&](const plan::Case& each) { return in(each.steps); });
+}
+
 }  // namespace
 
 Contender::Contender(Device& device, const CompiledCandidate& compiled, const Task& task,
@@ -84,28 +103,6 @@ std::unique_ptr<Program> Contender::program(const Task& task, const Workload& wo
                                      compiled_.candidate.bindings, alignments,
                                      &device_.libraries());
 }
-
-namespace {
-
-/// Whether a library step reads or writes it: those need the usual alignment, whatever `//@valid`
-/// would accept for the kernels.
-bool is_operand(const plan::Plan& plan, const std::string& tensor) {
-    const auto in = [&](const std::vector<plan::Step>& steps) {
-        return std::any_of(steps.begin(), steps.end(), [&](const plan::Step& step) {
-            const auto* call = std::get_if<plan::Call>(&step);
-            return call != nullptr &&
-                   std::any_of(call->arguments.begin(), call->arguments.end(),
-                               [&](const plan::CallArgument& argument) {
-                                   return argument.kind == plan::CallArgument::Kind::buffer &&
-                                          argument.name == tensor;
-                               });
-        });
-    };
-    return in(plan.steps) || std::any_of(plan.cases.begin(), plan.cases.end(),
-                                         [&](const plan::Case& each) { return in(each.steps); });
-}
-
-}  // namespace
 
 Alignments Contender::least_alignments(const Task& task, const Workload& workload) const {
     plan::Environment environment;
@@ -206,7 +203,6 @@ void WorkloadRun::check() {
         call(least ? least_ : own_, inputs, Purpose::check);
         await_call();
         // Only now do the expected values exist.
-        job_.device.wait(job_.deadline);
         const Clock::time_point started = Clock::now();
         run_reference(inputs);
         job_.device.wait(job_.deadline);
@@ -228,11 +224,12 @@ std::string WorkloadRun::time(double budget_s) {
     count.quads = std::max(1, std::min(count.quads, journal.calls() / 2));
     // An answer that a candidate kept is of no use on inputs that never come again.
     const double affordable = reference_share * budget_s / std::max(reference_s_, 1e-9);
-    timed_set_count_ =
-        std::clamp<std::uint64_t>(static_cast<std::uint64_t>(affordable), least_timed_sets,
-                                  2 * static_cast<std::uint64_t>(count.quads)) /
-        least_timed_sets * least_timed_sets;
-    timed_set_count_ = std::max(timed_set_count_, least_timed_sets);
+    const std::uint64_t pairs = 2 * static_cast<std::uint64_t>(count.quads);
+    timed_set_count_ = least_timed_sets;
+    while (timed_set_count_ < pairs &&
+           static_cast<double>(timed_set_count_ + least_timed_sets) <= affordable) {
+        timed_set_count_ += least_timed_sets;
+    }
     std::string trouble;
     std::uint64_t attempt = 0;
     for (; attempt < attempts; ++attempt) {
@@ -312,9 +309,7 @@ std::vector<WorkloadRun::InputSet> WorkloadRun::timed_sets(std::uint64_t attempt
 std::size_t WorkloadRun::set_of_pair(std::uint64_t order, std::uint64_t pair) const {
     const std::uint64_t groups = timed_set_count_ / least_timed_sets;
     std::uint64_t group = pair / least_timed_sets;
-    if (group >= groups || 2 * groups < least_timed_sets) {
-        group = referee::seed_of_trial(order, pair) % groups;
-    }
+    if (group >= groups) group = referee::seed_of_trial(order, pair) % groups;
     const auto distribution =
         static_cast<std::uint64_t>(referee::distribution_of_trial(order, pair));
     return static_cast<std::size_t>(group * least_timed_sets + distribution);
