@@ -94,16 +94,9 @@ Json encode_tools(const ChatRequest& request) {
     return tools;
 }
 
-/// A member that is there and not null.
-std::optional<JsonNode> present(const JsonNode& node, std::string_view key) {
-    auto member = node.find(key);
-    if (member && member->is_null()) return std::nullopt;
-    return member;
-}
-
 /// Anything but a count that fits counts as "does not say".
 std::optional<std::int64_t> count_of(const JsonNode& usage, std::string_view key) {
-    const auto member = present(usage, key);
+    const auto member = chat::present(usage, key);
     if (!member || !member->json().is_number_unsigned()) return std::nullopt;
     constexpr std::uint64_t most = std::uint64_t{1} << 53;
     const auto count = member->json().get<std::uint64_t>();
@@ -112,7 +105,7 @@ std::optional<std::int64_t> count_of(const JsonNode& usage, std::string_view key
 
 Usage usage_of(const JsonNode& message, const std::optional<Prices>& prices) {
     Usage usage;
-    const auto node = present(message, "usage");
+    const auto node = chat::present(message, "usage");
     if (!node || !node->json().is_object()) return usage;
     const auto fresh = count_of(*node, "input_tokens");
     const auto written = count_of(*node, "cache_creation_input_tokens");
@@ -162,12 +155,6 @@ void set_status(ChatReply& reply, const std::string& stop_reason) {
     }
 }
 
-double price_of(const JsonNode& node) {
-    const double price = node.as_number();
-    if (price < 0) node.expected("a price that is not negative");
-    return price;
-}
-
 Cache decode_cache(const JsonNode& options) {
     const auto node = options.find("cache");
     if (!node) return Cache::five_minutes;
@@ -192,14 +179,7 @@ BodyOptions decode_body_options(const JsonNode& options) {
         }
     }
     body.cache = decode_cache(options);
-    if (const auto extra = options.find("extra")) {
-        if (!extra->json().is_object()) extra->expected("an object");
-        const auto stream = extra->find("stream");
-        if (stream && stream->json() != Json(false)) {
-            stream->fail(ErrorCode::unsupported, "expected no streaming, which is not supported");
-        }
-        body.extra = extra->json();
-    }
+    body.extra = chat::decode_extra(options);
     return body;
 }
 
@@ -209,14 +189,14 @@ std::optional<Prices> decode_prices(const JsonNode& options) {
     node->only_members({"input_per_million", "cache_write_per_million", "cached_input_per_million",
                         "output_per_million"});
     Prices prices;
-    prices.input_per_million = price_of(node->at("input_per_million"));
-    prices.output_per_million = price_of(node->at("output_per_million"));
+    prices.input_per_million = chat::price_of(node->at("input_per_million"));
+    prices.output_per_million = chat::price_of(node->at("output_per_million"));
     const auto written = node->find("cache_write_per_million");
     const auto read = node->find("cached_input_per_million");
     const double factor = decode_cache(options) == Cache::one_hour ? 2.0 : 1.25;
     prices.cache_write_per_million =
-        written ? price_of(*written) : factor * prices.input_per_million;
-    prices.cached_input_per_million = read ? price_of(*read) : 0.1 * prices.input_per_million;
+        written ? chat::price_of(*written) : factor * prices.input_per_million;
+    prices.cached_input_per_million = read ? chat::price_of(*read) : 0.1 * prices.input_per_million;
     return prices;
 }
 
@@ -241,9 +221,9 @@ ChatReply decode_message(const JsonNode& message, const std::optional<Prices>& p
     ChatReply reply;
     reply.usage = usage_of(message, prices);
     read_content(message.at("content"), reply);
-    const auto model = present(message, "model");
+    const auto model = chat::present(message, "model");
     if (model && model->json().is_string()) reply.model = model->as_string();
-    const auto reason = present(message, "stop_reason");
+    const auto reason = chat::present(message, "stop_reason");
     set_status(reply, reason && reason->json().is_string() ? reason->as_string() : "");
     return reply;
 }

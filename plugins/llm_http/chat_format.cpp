@@ -7,14 +7,6 @@
 namespace kernelforge::chat {
 namespace {
 
-/// A member that is there and not null; servers write null for "none".
-std::optional<JsonNode> present(const JsonNode& node, std::string_view key) {
-    if (!node.json().is_object()) return std::nullopt;
-    auto member = node.find(key);
-    if (member && member->is_null()) return std::nullopt;
-    return member;
-}
-
 std::string text_of(const JsonNode& node, std::string_view key) {
     const auto member = present(node, key);
     return member && member->json().is_string() ? member->as_string() : std::string();
@@ -103,13 +95,32 @@ void set_status(ChatReply& reply, const std::string& finish_reason, const std::s
     }
 }
 
+}  // namespace
+
+std::optional<JsonNode> present(const JsonNode& node, std::string_view key) {
+    if (!node.json().is_object()) return std::nullopt;
+    auto member = node.find(key);
+    if (member && member->is_null()) return std::nullopt;
+    return member;
+}
+
+Json decode_extra(const JsonNode& options) {
+    if (const auto extra = options.find("extra")) {
+        if (!extra->json().is_object()) extra->expected("an object");
+        const auto stream = extra->find("stream");
+        if (stream && stream->json() != Json(false)) {
+            stream->fail(ErrorCode::unsupported, "expected no streaming, which is not supported");
+        }
+        return extra->json();
+    }
+    return Json::object();
+}
+
 double price_of(const JsonNode& node) {
     const double price = node.as_number();
     if (price < 0) node.expected("a price that is not negative");
     return price;
 }
-
-}  // namespace
 
 BodyOptions decode_body_options(const JsonNode& options) {
     BodyOptions body;
@@ -127,14 +138,7 @@ BodyOptions decode_body_options(const JsonNode& options) {
         body.temperature = temperature->as_number();
         if (*body.temperature < 0) temperature->expected("a number that is not negative");
     }
-    if (const auto extra = options.find("extra")) {
-        if (!extra->json().is_object()) extra->expected("an object");
-        const auto stream = extra->find("stream");
-        if (stream && stream->json() != Json(false)) {
-            stream->fail(ErrorCode::unsupported, "expected no streaming, which is not supported");
-        }
-        body.extra = extra->json();
-    }
+    body.extra = decode_extra(options);
     return body;
 }
 

@@ -34,6 +34,16 @@ struct BodyOptions {
 /// @throws Error parse
 [[nodiscard]] BodyOptions decode_body_options(const JsonNode& options);
 
+/// A member that is there and not null; servers write null for "none".
+[[nodiscard]] std::optional<JsonNode> present(const JsonNode& node, std::string_view key);
+
+/// Reads the member `extra` of a backend's options: an object, `{}` when absent.
+/// @throws Error parse, unsupported (streaming)
+[[nodiscard]] Json decode_extra(const JsonNode& options);
+
+/// A price of the options. @throws Error parse (negative)
+[[nodiscard]] double price_of(const JsonNode& node);
+
 /// Reads the member `prices`. Cached input costs what other input costs, where no price is given
 /// for it.
 /// @throws Error parse
