@@ -15,7 +15,7 @@ import torch
 DTYPES = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
     "int64": torch.int64, "int32": torch.int32, "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8,
-    "bool": torch.bool,
+    "bool": torch.bool, "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
 }
 
 
@@ -25,6 +25,8 @@ def evaluate(expression, extents):
 
 
 def draw(shape, dtype, values, extents, generator):
+    if dtype.is_floating_point and dtype.itemsize == 1:  # 8-bit floats cannot be drawn
+        return draw(shape, torch.float32, values, extents, generator).to(dtype)
     kind = values.get("kind", "normal")
     tensor = torch.empty(shape, dtype=dtype, device="cuda")
     if kind == "offsets":
