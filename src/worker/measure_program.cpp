@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace kernelforge::worker {
 
@@ -166,35 +167,61 @@ LoadedBuild::LoadedBuild(Device& device, const CompileResult& build)
         throw Verdict(EvaluationStatus::compile_error,
                       build.message.empty() ? "it did not compile" : build.message);
     }
-    if (build.cubin.empty() && build.kernels.empty()) return;
-    const Driver& driver = device.driver();
-    const CUresult loaded = build.cubin.empty()
+    load();
+}
+
+void LoadedBuild::load() {
+    if (build_.cubin.empty() && build_.kernels.empty()) return;
+    const Driver& driver = device_.driver();
+    const CUresult loaded = build_.cubin.empty()
                                 ? CUDA_ERROR_INVALID_IMAGE
-                                : driver.cuModuleLoadData(&module_, build.cubin.data());
+                                : driver.cuModuleLoadData(&module_, build_.cubin.data());
     if (loaded != CUDA_SUCCESS) {
+        module_ = nullptr;
         if (is_sticky(loaded)) driver.check(loaded, "cuModuleLoadData");
         throw Verdict(EvaluationStatus::launch_error,
-                      fmt::format("the cubin for {} cannot be loaded on {}: {}", build.arch,
-                                  device.info().name, driver.describe(loaded)));
+                      fmt::format("the cubin for {} cannot be loaded on {}: {}", build_.arch,
+                                  device_.info().name, driver.describe(loaded)));
     }
     try {
-        for (const KernelFacts& kernel : build.kernels) {
-            CUfunction function = nullptr;
-            const std::string& symbol =
-                kernel.lowered_name.empty() ? kernel.name : kernel.lowered_name;
-            if (driver.cuModuleGetFunction(&function, module_, symbol.c_str()) == CUDA_SUCCESS) {
-                functions_.emplace(kernel.name, function);
-            }
-        }
+        find_functions();
         save_globals();
     } catch (...) {
-        driver.cuModuleUnload(module_);
+        unload();
         throw;
     }
 }
 
-LoadedBuild::~LoadedBuild() {
+void LoadedBuild::unload() noexcept {
     if (module_ != nullptr) device_.driver().cuModuleUnload(module_);
+    module_ = nullptr;
+    functions_.clear();
+    globals_.clear();
+}
+
+LoadedBuild::~LoadedBuild() {
+    unload();
+}
+
+void LoadedBuild::reload(LoadedBuild& first, LoadedBuild& second) {
+    first.unload();
+    second.unload();
+    first.load();
+    second.load();
+}
+
+void LoadedBuild::find_functions() {
+    const Driver& driver = device_.driver();
+    for (const KernelFacts& kernel : build_.kernels) {
+        CUfunction function = nullptr;
+        const std::string& symbol = kernel.lowered_name.empty() ? kernel.name : kernel.lowered_name;
+        if (driver.cuModuleGetFunction(&function, module_, symbol.c_str()) == CUDA_SUCCESS) {
+            functions_.emplace(kernel.name, function);
+        }
+    }
+    // What was allowed before a reload.
+    for (auto& [kernel, bytes] : std::exchange(allowed_shared_, {})) allow_shared(kernel, bytes);
+    for (const std::string& kernel : allowed_clusters_) allow_large_clusters(kernel);
 }
 
 void LoadedBuild::save_globals() {
@@ -260,6 +287,11 @@ void LoadedBuild::allow_shared(const std::string& kernel, std::int64_t bytes) {
 void LoadedBuild::allow_cluster(const std::string& kernel, std::int64_t blocks) {
     constexpr std::int64_t portable = 8;
     if (blocks <= portable) return;
+    allow_large_clusters(kernel);
+    allowed_clusters_.insert(kernel);
+}
+
+void LoadedBuild::allow_large_clusters(const std::string& kernel) {
     // Where it is refused, the launch says so.
     static_cast<void>(device_.driver().cuFuncSetAttribute(
         function(kernel), CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -48,6 +49,11 @@ class LoadedBuild {
     LoadedBuild& operator=(const LoadedBuild&) = delete;
 
     [[nodiscard]] const CompileResult& build() const noexcept { return build_; }
+    /// Unloads both and loads them again, `first` first, so that each may lie where the other lay:
+    /// what a kernel of a few microseconds takes depends by per cents on where its code lies. The
+    /// device must be idle. Numbers handed out before stay right, `CUfunction`s do not.
+    /// @throws as the constructor
+    static void reload(LoadedBuild& first, LoadedBuild& second);
     /// By the plan's name. @throws Verdict plan_error
     [[nodiscard]] CUfunction function(const std::string& kernel) const;
     /// Allows this much dynamic shared memory; more than the device has is left to the launch to
@@ -69,6 +75,10 @@ class LoadedBuild {
         std::size_t bytes = 0;
         CUdeviceptr initial = 0;  ///< in `initial_`
     };
+    void load();
+    void unload() noexcept;
+    void find_functions();
+    void allow_large_clusters(const std::string& kernel);
     void save_globals();
 
     Device& device_;
@@ -76,6 +86,7 @@ class LoadedBuild {
     CUmodule module_ = nullptr;
     std::map<std::string, CUfunction> functions_;
     std::map<std::string, std::int64_t> allowed_shared_;
+    std::set<std::string> allowed_clusters_;
     std::vector<Global> globals_;
     MemoryPool::Lease initial_;
 };
@@ -118,6 +129,10 @@ class Program {
     /// Bytes of scratch of all library steps together.
     [[nodiscard]] std::int64_t library_workspaces() const noexcept;
     void restore_globals() { build_.restore_globals(); }
+    /// `LoadedBuild::reload` of what both run.
+    static void reload(Program& first, Program& second) {
+        LoadedBuild::reload(first.build_, second.build_);
+    }
     /// Largest stack that a thread of the module's kernels can use, bytes: what the compiler says
     /// and `Device::stack_limit_bytes`.
     [[nodiscard]] int local_bytes() const;

@@ -26,6 +26,9 @@ constexpr double reference_share = 0.1;
 constexpr std::uint64_t first_timed_trial = 1024;
 constexpr std::uint64_t attempts = 2;
 constexpr int warm_up_calls = 2;
+/// How often a promotion's block lays the code of both sides anew; even, so that each side is as
+/// often loaded first.
+constexpr int code_placements = 4;
 constexpr std::size_t usual_alignment = 256;
 /// A distribution this wide (90th over 10th percentile) is no time of one thing.
 constexpr double widest_spread = 2.0;
@@ -480,7 +483,9 @@ std::string WorkloadRun::run_block(int quads, std::uint64_t attempt, Journal& jo
     std::vector<std::size_t> set_of_call;
     int own_calls = 0;
     job_.timer.begin();
+    const int stay = std::max(1, quads / code_placements);
     for (int quad = 0; quad < quads; ++quad) {
+        if (quad > 0 && quad % stay == 0) move_code(quad / stay);
         const bool first =
             referee::candidate_first(job_.request.seed, static_cast<std::uint64_t>(quad));
         const bool calls[4] = {!first, first, first, !first};
@@ -502,6 +507,19 @@ std::string WorkloadRun::run_block(int quads, std::uint64_t attempt, Journal& jo
     }
     await_call();
     return read_times(by_opponent, set_of_call);
+}
+
+/// Lets the sides' code change places, and brings it into the caches of its new place.
+void WorkloadRun::move_code(int round) {
+    if (job_.request.depth != EvaluationDepth::promotion || other_.program == nullptr) return;
+    await_call();
+    if (round % 2 == 0) {
+        Program::reload(*own_.program, *other_.program);
+    } else {
+        Program::reload(*other_.program, *own_.program);
+    }
+    const InputSet inputs = timed_sets(attempts).front();
+    for (Side* side : {&own_, &other_}) call(*side, inputs, Purpose::check);
 }
 
 std::string WorkloadRun::read_times(const std::vector<bool>& by_opponent,

@@ -114,6 +114,7 @@ class WorkloadRun {
     [[nodiscard]] WarmUp warm_up();
     std::string time_block(int quads, std::uint64_t attempt, Journal& journal);
     std::string run_block(int quads, std::uint64_t attempt, Journal& journal);
+    void move_code(int round);
     std::string read_times(const std::vector<bool>& by_opponent,
                            const std::vector<std::size_t>& sets);
     std::string summarize(const std::vector<CallSpan>& spans, const std::vector<bool>& by_opponent,
