@@ -18,9 +18,9 @@ namespace kernelforge::emulator {
 /// Where something stands: in the PTX, and in the candidate where `.loc` says so.
 struct Place {
     int ptx_line = 0;     ///< from 1
-    int source_line = 0;  ///< of the candidate's own text, from 1; 0: unknown. Inlined code has the
-                          ///< line of the outermost call that stands in the candidate's file if
-                          ///< the code itself stands in another file
+    int source_line = 0;  ///< of the candidate's own text, from 1; 0: unknown. Code inlined from
+                          ///< another file has the line of the nearest call that stands in the
+                          ///< candidate's file
 };
 
 /// The PTX cannot be executed: malformed, or it uses what is not emulated. The message is one
@@ -174,10 +174,11 @@ struct Module {
 };
 
 /// Reads PTX as NVRTC writes it, inline assembly included. `own_file`: the file name under which
-/// the candidate's text was compiled ("candidate.cu"), whose lines `source_line` means; lines
-/// before `first_line` of it (a prologue that the compiler role put there) are shifted away.
-/// Parsing accepts any opcode; types and directives it does not know are errors. [any]
+/// the candidate's text was compiled, whose lines `source_line` means; empty: any file whose name
+/// ends with ".cu", as headers' do not. Parsing
+/// accepts any opcode; types and directives it does not know are errors. Branch targets and
+/// `[address]` names are resolved, register names declared. [any]
 /// @throws PtxError
-[[nodiscard]] Module parse_ptx(std::string_view text, std::string_view own_file = "candidate.cu");
+[[nodiscard]] Module parse_ptx(std::string_view text, std::string_view own_file = {});
 
 }  // namespace kernelforge::emulator
