@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define KERNELFORGE_ISA portable
+#include "emulator/pure_half.inl"

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define KERNELFORGE_ISA avx2
+#include "emulator/pure_integer.inl"
