@@ -23,7 +23,9 @@ enum class Kind : std::uint8_t {
     branch,        ///< bra: to `target`; with a guard, lanes part
     branch_table,  ///< brx.idx: operands {index}; targets are `Code::branch_tables[attribute]`
     call,          ///< to function `target` of the code
-    call_system,   ///< vprintf, __assertfail, malloc, free, …: `attribute` is a SystemFunction
+    call_system,   ///< vprintf, __assertfail, malloc, free: `attribute` is a SystemFunction, which
+                   ///< says the operands; the loads and stores of `.param` are instructions before
+                   ///< and after
     ret,
     exit,
     trap,
@@ -38,7 +40,12 @@ enum class Kind : std::uint8_t {
     address_query  ///< isspacep, cvta, mapa, getctarank: `Code::queries[attribute]`
 };
 
-enum class SystemFunction : std::uint8_t { print, assert_fail, allocate, release };
+enum class SystemFunction : std::uint8_t {
+    print,        ///< {d b32 or no_row, format b64, arguments b64}: generic addresses
+    assert_fail,  ///< {message b64, file b64, line b32, function b64, bytes of a character b64}
+    allocate,     ///< {d b64 or no_row, bytes b64}
+    release       ///< {address b64}
+};
 
 enum class SpecialRegister : std::uint8_t {
     tid_x,
@@ -166,7 +173,7 @@ struct AsyncOp {
     enum class What : std::uint8_t {
         copy,    ///< cp.async {dst, src[, src_bytes or ignore predicate]}; `bytes` 4, 8, 16
         commit,  ///< cp.async.commit_group
-        wait,    ///< cp.async.wait_group N (`count`) / wait_all (count 0)
+        wait,    ///< cp.async.wait_group N (`count`) / wait_all (count -1)
         arrive_on_copies,  ///< cp.async.mbarrier.arrive{.noinc}: {bar}
         bulk_copy,         ///< cp.async.bulk {dst, src, size[, bar][, mask]}; `from`, `to`
         bulk_reduce,       ///< cp.reduce.async.bulk
@@ -215,7 +222,9 @@ struct AsyncOp {
     std::vector<Place> places;
 };
 
-/// ldmatrix {d…, address}, stmatrix {address, s…}, movmatrix {d, a}; wgmma.
+/// ldmatrix {d…, address}, stmatrix {address, s…}, movmatrix {d, a}; wgmma; wmma.load {d…, address,
+/// stride}, wmma.store {address, s…, stride}, whose stride is a b32 row of elements (decoding makes
+/// a constant row of a stride that the text leaves out).
 struct MatrixOp {
     enum class What : std::uint8_t {
         load,
@@ -224,8 +233,12 @@ struct MatrixOp {
         wgmma_fence,
         wgmma_commit,
         wgmma_wait,
-        wgmma
+        wgmma,
+        wmma_load,
+        wmma_store
     };
+    /// Operand of a wmma that a fragment is.
+    enum class Fragment : std::uint8_t { a, b, accumulator };
     What what = What::load;
     int count = 1;  ///< of 8x8 matrices; of groups for wgmma_wait
     bool transposed = false;
@@ -240,15 +253,24 @@ struct MatrixOp {
     bool transposed_a = false, transposed_b = false;
     int destinations = 0;
     bool scale_d_negated = false;
+    bool saturate = false;  ///< .satfinite of integers
+    // wmma_load and wmma_store only, with `n`, `k` and, as the elements' type, `d`.
+    int m = 0;
+    Fragment fragment = Fragment::a;
+    bool column_major = false;
+    Space space = Space::generic;
 };
 
 /// isspacep {p, a} (`space`), cvta {d, a} (`to_generic`), mapa {d, a, rank}, getctarank {d, a}.
+/// With a `symbol`, `a` is no_row and means the symbol's address plus `offset`; mov of a variable's
+/// address is `to_space` in the symbol's own space. Those of global and constant variables are
+/// generic addresses, those of an entry's parameters their offsets.
 struct QueryOp {
     enum class What : std::uint8_t { is_space, to_generic, to_space, map_rank, rank };
     What what = What::is_space;
     Space space = Space::shared;
     bool cluster = false;  ///< shared::cluster
-    Row row = Row::b64;    ///< of d and a
+    Row row = Row::b64;    ///< of d and a; of a where d is a predicate or a rank
     std::int32_t symbol = -1;
     std::int64_t offset = 0;
 };
@@ -273,6 +295,9 @@ struct Symbol {
     std::uint64_t offset = 0;  ///< shared, local, param: in the block, frame, parameters; global
                                ///< and constant: index into `Code::globals`
     std::uint64_t bytes = 0;   ///< 0: dynamic shared memory
+    /// Space param: of an entry, `offset` is in `Launch::parameters`; otherwise in the
+    /// `parameter_bytes` that the running function has for each thread.
+    bool of_launch = false;
 };
 
 /// A function's part of the code. Instructions of one function lie together.
