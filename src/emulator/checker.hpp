@@ -52,6 +52,8 @@ class Checker final : public Observer {
     void mbarrier_arrive(const Actor& actor, std::uint64_t owner, std::uint64_t offset) override;
     void mbarrier_acquire(const Actor& actor, std::uint64_t owner, std::uint64_t offset) override;
     void async_done(const Actor& actor) override;
+    void async_commit(const Actor& actor) override;
+    void async_done_but(const Actor& actor, std::uint32_t left) override;
     void async_done_at(const Actor& actor, std::uint64_t owner, std::uint64_t offset) override;
 
   private:

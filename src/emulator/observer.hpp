@@ -97,6 +97,14 @@ class Observer {
                                   std::uint64_t offset) = 0;
     /// cp.async of the actor's lanes up to a group are complete and visible to those lanes.
     virtual void async_done(const Actor& actor) = 0;
+    /// The lanes close a group of their copies (cp.async.commit_group, cp.async.bulk.commit_group).
+    virtual void async_commit(const Actor& actor) { static_cast<void>(actor); }
+    /// In place of `async_done` where the `left` newest groups of the lanes may still be under way
+    /// (wait_group `left`; 0: those that are closed, not what no group holds yet).
+    virtual void async_done_but(const Actor& actor, std::uint32_t left) {
+        static_cast<void>(left);
+        async_done(actor);
+    }
     /// A bulk copy's bytes become visible to who acquires that mbarrier.
     virtual void async_done_at(const Actor& actor, std::uint64_t owner, std::uint64_t offset) = 0;
 };

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/checker_block.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace kernelforge::emulator::checking {
+
+namespace {
+
+/// Events of one block's shared memory; with more its history is forgotten.
+constexpr std::uint32_t most_block_events = 1U << 18;
+
+template <class Do>
+void each_bit(std::uint64_t mask, const Do& act) {
+    for (; mask != 0; mask &= mask - 1) act(static_cast<unsigned>(std::countr_zero(mask)));
+}
+
+Times compact(const std::array<Time, members>& known, unsigned warps) {
+    Times times;
+    times.base = *std::min_element(known.begin(), known.begin() + warps);
+    for (unsigned i = 0; i < members; ++i) {
+        if (i >= warps && i != copying_agent) continue;
+        if (known[i] != times.base)
+            times.beyond.emplace_back(static_cast<std::uint8_t>(i), known[i]);
+    }
+    return times;
+}
+
+}  // namespace
+
+RunningBlock::RunningBlock(std::uint64_t block, unsigned warp_count, std::uint64_t shared_bytes)
+    : index(block), warps(warp_count), shared(0, shared_bytes, false), events(most_block_events) {}
+
+Clock RunningBlock::release(const Clocks& clocks, Warp& warp) {
+    if (!warp.used && warp.unchanged) return warp.unchanged;
+    const auto self = static_cast<std::size_t>(&warp - warps.data());
+    warp.own[self] = warp.done();
+    Clock known =
+        clocks.with(warp.foreign, index, compact(warp.own, static_cast<unsigned>(warps.size())));
+    advance(warp);
+    warp.unchanged = known;
+    return known;
+}
+
+void RunningBlock::acquire(const Clocks& clocks, Warp& warp, const Clock& clock) const {
+    if (!clock || clock == warp.acquired) return;
+    warp.acquired = clock;
+    warp.unchanged.reset();
+    warp.foreign = clocks.join(warp.foreign, clock);
+    const Times* times = clocks.find(clock, index);
+    if (times == nullptr) return;
+    const std::array<Time, members> known = times->all();
+    for (unsigned i = 0; i < members; ++i) warp.own[i] = std::max(warp.own[i], known[i]);
+}
+
+void RunningBlock::acquire_seen(const Clocks& clocks, Warp& warp) const {
+    acquire(clocks, warp, warp.seen);
+    warp.seen.reset();
+}
+
+void RunningBlock::settle(const Clocks& clocks, std::uint32_t launch, Warp& warp) const {
+    if (warp.obtained.empty()) return;
+    Clock last;  // many words often share one
+    for (const Obtained& obtained : warp.obtained) {
+        if (!obtained.page->publishes.load(std::memory_order_acquire)) continue;
+        Clock everywhere, in_block;
+        {
+            PageLock lock(launch);
+            lock.hold(*obtained.page);
+            if (!obtained.page->published) continue;
+            const auto entry = obtained.page->published->find(obtained.word);
+            if (entry == obtained.page->published->end()) continue;
+            const Published& published = entry->second;
+            everywhere = published.everywhere;
+            const auto own = published.in_block.find(index);
+            if (own != published.in_block.end()) in_block = own->second;
+        }
+        if (everywhere == last && !in_block) continue;
+        last = everywhere;
+        if (obtained.acquires) {
+            acquire(clocks, warp, everywhere);
+            acquire(clocks, warp, in_block);
+        } else {
+            warp.seen = clocks.join(warp.seen, everywhere);
+            warp.seen = clocks.join(warp.seen, in_block);
+        }
+    }
+    warp.obtained.clear();
+}
+
+void RunningBlock::barrier(const Clocks& clocks, std::uint64_t took_part, std::uint64_t waiting) {
+    const Time next = ++ticks_;
+    std::array<Time, members> known{};
+    Clock foreign, released, released_in_block;
+    bool alike = true;
+    each_bit(took_part | waiting, [&](unsigned i) {
+        Warp& warp = warps[i];
+        acquire_seen(clocks, warp);
+        for (unsigned member = 0; member < members; ++member)
+            known[member] = std::max(known[member], warp.own[member]);
+        foreign = clocks.join(foreign, warp.foreign);
+        released = clocks.join(released, warp.released);
+        released_in_block = clocks.join(released_in_block, warp.released_in_block);
+        alike = alike && warp.released == warp.released_in_block;
+        warp.time = next;
+        warp.used = false;
+        warp.unchanged.reset();
+    });
+    if (alike) released_in_block = released;
+    // Nothing is nearer to now than what took part: its events so far are all before `next`.
+    each_bit(took_part | waiting, [&](unsigned i) { known[i] = next - 1; });
+    each_bit(waiting, [&](unsigned i) {
+        Warp& warp = warps[i];
+        for (unsigned member = 0; member < members; ++member)
+            warp.own[member] = std::max(warp.own[member], known[member]);
+        warp.foreign = foreign;
+        warp.released = released;
+        warp.released_in_block = released_in_block;
+    });
+}
+
+void RunningBlock::fence(const Clocks& clocks, Warp& warp, Order order, Scope scope) {
+    if (order != Order::release) acquire_seen(clocks, warp);
+    if (order == Order::acquire) return;
+    warp.released_in_block = release(clocks, warp);
+    if (scope != Scope::cta) warp.released = warp.released_in_block;
+}
+
+void RunningBlock::copies_done(Warp& warp, std::uint32_t lanes, std::uint32_t left,
+                               bool closed_only) {
+    std::erase_if(warp.copies, [&](const Copy& copy) {
+        if ((copy.lanes & lanes) == 0) return false;
+        const auto lane = static_cast<unsigned>(std::countr_zero(copy.lanes & lanes));
+        if (closed_only && copy.group + left >= warp.groups[lane]) return false;
+        copy.events->at(copy.event).time.store(warp.time, std::memory_order_release);
+        warp.used = true;
+        return true;
+    });
+}
+
+Clock RunningBlock::copies_to_agent(const Clocks& clocks, Warp& warp) {
+    const Time now = ++ticks_;
+    for (const Copy& copy : warp.copies) {
+        Event& event = copy.events->at(copy.event);
+        event.hand_to_agent();
+        event.time.store(now, std::memory_order_release);
+    }
+    warp.copies.clear();
+    return clocks.with({}, index, Times{0, {{static_cast<std::uint8_t>(copying_agent), now}}});
+}
+
+void RunningBlock::forget() noexcept {
+    shared.forget();
+    events.clear();
+    for (Warp& warp : warps) {
+        warp.known_events = {};
+        std::erase_if(warp.copies, [&](const Copy& copy) { return copy.events == &events; });
+    }
+}
+
+Clock RunningBlock::bring(const Clocks& clocks) {
+    const std::uint64_t all =
+        warps.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << warps.size()) - 1;
+    barrier(clocks, all, all);
+    Warp& first = warps.front();
+    return release(clocks, first);
+}
+
+void RunningBlock::receive(const Clocks& clocks, const Clock& known, const Clock& released) {
+    for (Warp& warp : warps) {
+        acquire(clocks, warp, known);
+        warp.released = clocks.join(warp.released, released);
+        warp.released_in_block = clocks.join(warp.released_in_block, released);
+    }
+}
+
+}  // namespace kernelforge::emulator::checking
