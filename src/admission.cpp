@@ -156,6 +156,13 @@ std::vector<AdmissionCheck> time_checks(const Task& task, const Evaluation& eval
     std::vector<AdmissionCheck> checks;
     for (const WorkloadResult& result : evaluation.workloads) {
         if (!result.timing || result.workload >= task.workloads.size()) continue;
+        if (result.timing->provenance != Provenance::measured) {
+            checks.push_back(
+                {fmt::format("time on {}", describe_shape(task.workloads[result.workload])), true,
+                 fmt::format("skipped: the baseline's time is {}, no measured one",
+                             to_string(result.timing->provenance))});
+            continue;
+        }
         const double time = result.timing->median_s;
         const std::string shape = describe_shape(task.workloads[result.workload]);
         AdmissionCheck bound{fmt::format("bound on {}", shape), true, ""};

@@ -59,7 +59,8 @@ struct NullOutcome {
 [[nodiscard]] std::vector<AdmissionCheck> null_checks(const std::vector<NullOutcome>& outcomes);
 
 /// Bound below the baseline's time, and the baseline's time above the impossible line, for every
-/// workload of the evaluation that has a time.
+/// workload of the evaluation that has a time; a time that was not measured passes, with the
+/// reason.
 [[nodiscard]] std::vector<AdmissionCheck> time_checks(const Task& task,
                                                       const Evaluation& evaluation,
                                                       const Roofs& roofs);

@@ -295,7 +295,8 @@ std::string TaskReader::read_named_file(const JsonNode& node, std::string& path)
 
 void TaskReader::read_ours(const JsonNode& node) {
     node.only_members({"reference_cuda", "baselines", "init", "compare", "inplace", "constant",
-                       "unused", "axis_ranges", "flops", "bytes", "policy", "emulator"});
+                       "unused", "axis_ranges", "flops", "bytes", "policy", "emulator",
+                       "emulator_axes"});
     if (const auto file = node.find("reference_cuda")) {
         task_.reference_cuda = read_named_file(*file, task_.reference_cuda_path);
         if (task_.reference_cuda.empty()) file->expected("a file that is not empty");
@@ -320,6 +321,11 @@ void TaskReader::read_ours(const JsonNode& node) {
         ranges->for_each_member([&](const std::string& axis, const JsonNode& range) {
             if (!range.json().is_array() || range.array_size() != 2) range.expected("[low, high]");
             task_.axis_ranges[axis] = {range.at(0).as_integer(), range.at(1).as_integer()};
+        });
+    }
+    if (const auto axes = node.find("emulator_axes")) {
+        axes->for_each_member([&](const std::string& axis, const JsonNode& value) {
+            task_.emulator_axes[axis] = value.as_integer();
         });
     }
     task_.flops = node.string_or("flops", "");

@@ -181,6 +181,7 @@ void TaskRules::check_operation() {
     check_inputs_list("constant", task_.constant_inputs);
     check_inputs_list("unused", task_.unused_inputs);
     check_axis_ranges();
+    check_emulator_axes();
     check_baselines();
     flops_ = cost_expression("flops", task_.flops);
     bytes_ = cost_expression("bytes", task_.bytes);
@@ -189,6 +190,21 @@ void TaskRules::check_operation() {
 void TaskRules::check_workloads() const {
     check_workloads(Place::Part::workload, task_.workloads);
     check_workloads(Place::Part::emulator, task_.emulator_workloads);
+    if (!task_.emulator_axes.empty()) check_emulator_task();
+}
+
+/// The emulator workloads once more, under the constants that hold there.
+void TaskRules::check_emulator_task() const {
+    Task small = task_;
+    small.definition = emulator_definition(task_);
+    small.emulator_axes.clear();
+    const Reporter reporter{[this](ErrorCode code, const Place& place, const std::string& message) {
+                                reporter_.fail(code, place, "with the emulator's axes: " + message);
+                            },
+                            reporter_.position};
+    TaskRules rules(small, reporter);
+    rules.check_operation();
+    rules.check_workloads(Place::Part::emulator, small.emulator_workloads);
 }
 
 void TaskRules::check_definition() {
@@ -637,6 +653,20 @@ void TaskRules::check_axis_ranges() const {
     }
 }
 
+void TaskRules::check_emulator_axes() const {
+    for (const auto& [name, value] : task_.emulator_axes) {
+        const std::string pointer = "/kernelforge/emulator_axes/" + JsonNode::escape(name);
+        const Axis* axis = find_axis(name);
+        if (axis == nullptr || axis->kind != Axis::Kind::constant) {
+            fail(pointer, "expected the name of a constant axis, found " + in_quotes(name));
+        }
+        if (value < 1) {
+            fail(pointer, "axis " + in_quotes(name) + ": expected a value above 0, found " +
+                              std::to_string(value));
+        }
+    }
+}
+
 void TaskRules::check_baselines() const {
     std::set<std::string> seen;
     bool portable = task_.baselines.empty();
@@ -870,6 +900,17 @@ void TaskRules::check_costs(const Place& place,
                 name + ": expected a value of at least 0 here, found " + std::to_string(value));
         }
     }
+}
+
+Definition emulator_definition(const Task& task) {
+    Definition definition = task.definition;
+    for (Axis& axis : definition.axes) {
+        const auto found = task.emulator_axes.find(axis.name);
+        if (found != task.emulator_axes.end() && axis.kind == Axis::Kind::constant) {
+            axis.value = found->second;
+        }
+    }
+    return definition;
 }
 
 void check_task(const Task& task) {

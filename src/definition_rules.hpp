@@ -75,6 +75,9 @@ struct ComputedAxis {
     plan::Expression expression;
 };
 
+/// The definition as it is on an emulated device: with the values of `Task::emulator_axes`.
+[[nodiscard]] Definition emulator_definition(const Task& task);
+
 /// Checks a whole task; every broken rule goes to the reporter, which throws.
 class TaskRules {
   public:
@@ -144,6 +147,8 @@ class TaskRules {
     void check_inplace() const;
     void check_inputs_list(const std::string& member, const std::vector<std::string>& names) const;
     void check_axis_ranges() const;
+    void check_emulator_axes() const;
+    void check_emulator_task() const;
     void check_baselines() const;
     plan::Expression cost_expression(const char* member, const std::string& text) const;
     void check_workloads(Place::Part part, const std::vector<Workload>& workloads) const;

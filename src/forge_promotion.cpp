@@ -32,9 +32,18 @@ bool is_ratio(const PairedRatio& paired) {
            paired.high >= paired.ratio;
 }
 
-std::string describe(const PairedRatio& paired) {
+std::string describe(const PairedRatio& paired, Provenance times) {
+    if (times != Provenance::measured) {
+        return fmt::format("{:.4f} times the leader's speed, {}", paired.ratio, to_string(times));
+    }
     return fmt::format("{:.4f} times the leader's speed, 99 % interval {:.4f} to {:.4f}",
                        paired.ratio, paired.low, paired.high);
+}
+
+bool no_workload_lost(const Evaluation& promotion) {
+    return std::none_of(
+        promotion.workloads.begin(), promotion.workloads.end(),
+        [](const WorkloadResult& workload) { return workload.paired->high < worst_workload; });
 }
 
 void add_workload(Sha256& hash, const Workload& workload) {
@@ -135,11 +144,14 @@ bool passes_promotion(const Task& task, const Evaluation& promotion) {
     if (promotion.status != EvaluationStatus::ok) return false;
     const std::optional<PairedRatio> paired = combined_ratio(task, promotion);
     if (!paired || !(paired->low >= 1.0 + combined_least_gain(task, promotion))) return false;
-    return std::none_of(
-        promotion.workloads.begin(), promotion.workloads.end(),
-        [](const WorkloadResult& workload) { return workload.paired->high < worst_workload; });
+    return no_workload_lost(promotion);
 }
 
+bool passes_modelled_promotion(const Task& task, const Evaluation& promotion) {
+    if (promotion.status != EvaluationStatus::ok) return false;
+    const std::optional<PairedRatio> paired = combined_ratio(task, promotion);
+    return paired && paired->ratio >= 1.0 + least_modelled_gain && no_workload_lost(promotion);
+}
 std::optional<std::string> implausible(const Evaluation& evaluation,
                                        std::span<const std::size_t> workloads, bool timed) {
     std::set<std::size_t> seen;
@@ -340,10 +352,11 @@ bool passes_tools(const Evaluation& sanitized, Promotion& result) {
 }  // namespace
 
 Promotion promote(Evaluator& evaluator, EvaluationRequest request, const AddHidden& add_hidden,
-                  std::stop_token stop) {
+                  std::stop_token stop, Provenance times) {
     if (!request.opponent) {
         throw Error(ErrorCode::invalid_argument, "promotion: expected an opponent, found none");
     }
+    const bool measured = times == Provenance::measured;
     Promotion result;
     std::vector<SanitizerResult> tools;
     for (const Step step : {Step::first, Step::sanitize, Step::second}) {
@@ -352,6 +365,7 @@ Promotion promote(Evaluator& evaluator, EvaluationRequest request, const AddHidd
         if (!verdict) verdict = evaluate_as_status(evaluator, own, prefix_of(step), stop);
         if (verdict->status == EvaluationStatus::pending) {
             result.pending = true;
+            if (!measured) break;
             continue;
         }
         if (step == Step::sanitize && verdict->status != EvaluationStatus::cancelled) {
@@ -360,9 +374,10 @@ Promotion promote(Evaluator& evaluator, EvaluationRequest request, const AddHidd
             result.promoted = passes_tools(*verdict, result);
         } else {
             result.evaluation = *verdict;
-            result.promoted = passes_promotion(*request.task, *verdict);
+            result.promoted = measured ? passes_promotion(*request.task, *verdict)
+                                       : passes_modelled_promotion(*request.task, *verdict);
         }
-        if (!result.promoted) {
+        if (!result.promoted || !measured) {
             result.pending = false;
             break;
         }
@@ -371,7 +386,7 @@ Promotion promote(Evaluator& evaluator, EvaluationRequest request, const AddHidd
     result.evaluation.sanitizer = std::move(tools);
     const std::optional<PairedRatio> paired = combined_ratio(*request.task, result.evaluation);
     result.message = !result.evaluation.message.empty() ? result.evaluation.message
-                     : paired                           ? describe(*paired)
+                     : paired                           ? describe(*paired, times)
                                                         : "no pairs were timed";
     return result;
 }

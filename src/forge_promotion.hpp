@@ -50,6 +50,13 @@ namespace kernelforge {
 /// 2 % beyond doubt (upper end below 0.98).
 [[nodiscard]] bool passes_promotion(const Task& task, const Evaluation& promotion);
 
+/// A model that ranks candidates is no finer than this.
+inline constexpr double least_modelled_gain = 0.01;
+
+/// The same for modelled times: ok, the combined ratio is at least 1 + `least_modelled_gain`, and
+/// no workload is slower by more than 2 %.
+[[nodiscard]] bool passes_modelled_promotion(const Task& task, const Evaluation& promotion);
+
 /// Why a verdict cannot be true, in one sentence; nothing when it can. Workloads must be among the
 /// asked ones, each once; times finite and above 0; ratios of pairs likewise. `timed`: an ok
 /// verdict has a time of every asked workload.
@@ -70,6 +77,11 @@ namespace kernelforge {
 [[nodiscard]] Evaluation evaluate_as_status(Evaluator& evaluator, EvaluationRequest request,
                                             const std::string& prefix, std::stop_token stop);
 
+/// What the times on a device are.
+[[nodiscard]] constexpr Provenance times_of(const DeviceInfo& device) noexcept {
+    return device.emulated ? Provenance::modelled_static : Provenance::measured;
+}
+
 /// Gives a request the hidden shapes of its depth and seed, with builds of all sides. A verdict:
 /// the candidate cannot be built for one of them.
 using AddHidden = std::function<std::optional<Evaluation>(EvaluationRequest& request)>;
@@ -88,9 +100,13 @@ struct Promotion {
 /// and with hidden shapes of its own. The second pass confirms the first in a worker that has run
 /// nothing before, so that chance must strike twice and no state of the first helps. Between them
 /// the candidate is run once under compute-sanitizer. What follows a failure is skipped, but queued
-/// at once where answers are pending. [device]
+/// at once where answers are pending.
+///
+/// Modelled times are exact and need no confirmation, and what modelled them has looked for faults:
+/// one pass, won by a ratio of at least `least_modelled_gain` more than 1. [device]
 /// @throws Error as `Evaluator::evaluate`; invalid_argument without an opponent
 [[nodiscard]] Promotion promote(Evaluator& evaluator, EvaluationRequest request,
-                                const AddHidden& add_hidden, std::stop_token stop);
+                                const AddHidden& add_hidden, std::stop_token stop,
+                                Provenance times = Provenance::measured);
 
 }  // namespace kernelforge

@@ -63,6 +63,7 @@ Json json_of(const ForgeOptions& options) {
 Json json_of(const WorkloadSummary& summary) {
     Json json;
     json["uuid"] = summary.uuid;
+    json["axes"] = summary.axes;
     json["baselines_s"] = Json::object();
     for (const auto& [name, seconds] : summary.baselines_s) json["baselines_s"][name] = seconds;
     json["best_s"] = number_or_null(summary.best_s);
@@ -76,6 +77,7 @@ Json json_of(const ForgeResult& result) {
     Json json;
     json["stop_reason"] = to_string(result.stop_reason);
     json["message"] = result.message;
+    json["evaluator"] = result.evaluator;
     json["best_node"] = result.best_node.value;
     json["best_file"] = result.best_path.empty() ? "" : best_file;
     json["speedup"] = number_or_null(result.speedup);
@@ -98,6 +100,14 @@ Json json_of(const ForgeResult& result) {
     return json;
 }
 
+std::string axes_text(const Workload& workload) {
+    std::string text;
+    for (const auto& [name, value] : workload.axes) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+    }
+    return text.empty() ? workload.uuid : text;
+}
+
 }  // namespace
 
 std::vector<WorkloadSummary> ForgeRun::summaries() const {
@@ -105,6 +115,7 @@ std::vector<WorkloadSummary> ForgeRun::summaries() const {
     for (const std::size_t workload : workloads_) {
         WorkloadSummary summary;
         summary.uuid = task_->workloads[workload].uuid;
+        summary.axes = axes_text(task_->workloads[workload]);
         summary.bound_s = bound_s(*task_, workload, device_.roofs);
         // The portable one first: speedups are against it.
         for (const bool portable : {true, false}) {
@@ -182,6 +193,7 @@ ForgeResult ForgeRun::result() const {
     result.speedup = record.speedup;
     const Evaluation& timed = record.promotion ? *record.promotion : *record.evaluation;
     result.sanitizer = timed.sanitizer;
+    result.evaluator = timed.evaluator;
     if (const Baseline* best = best_baseline()) {
         std::vector<double> times;
         for (const auto& seconds : best->times_s) times.push_back(*seconds);
@@ -211,6 +223,7 @@ void ForgeRun::write_run_file(const ForgeResult* result) const {
     json["task_sha256"] = task_hash_;
     json["device"] = device_.name;
     json["arch"] = device_.arch;
+    json["times"] = kernelforge::to_string(times_of(device_));
     json["options"] = json_of(options_);
     json["state"] = result == nullptr ? "running" : "ended";
     if (result != nullptr) json["result"] = json_of(*result);

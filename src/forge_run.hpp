@@ -84,6 +84,7 @@ class ForgeRun {
     void open();
     void read_archive();
     void choose_device();
+    void use_small_task();
     void prepare_reference();
     void measure_baselines();
     void check_archived(const NodeRecord& record, const std::string& title) const;
@@ -170,6 +171,7 @@ class ForgeRun {
     std::chrono::steady_clock::time_point started_;
 
     bool set_up_ = false;
+    bool small_ = false;  ///< `task_` is that of an emulated device
     bool root_told_ = false;
     CompiledCandidate reference_;
     std::vector<Baseline> baselines_;

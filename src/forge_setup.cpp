@@ -9,6 +9,7 @@
 #include "forge_diagnosis.hpp"
 #include "forge_run.hpp"
 #include "guards.hpp"
+#include "hidden_shapes.hpp"
 #include "wire/codec.hpp"
 
 // Before the loop: the run folder, the device, the reference, the baselines and the root.
@@ -53,11 +54,15 @@ std::string ForgeRun::hash_of(Task task) {
     task.folder.clear();
     task.reference_cuda_path.clear();
     for (BaselineSpec& baseline : task.baselines) baseline.source_path.clear();
-    return sha256_hex(dump_json(wire::encode(task)));
+    Json encoded = wire::encode(task);
+    // A task that does not use them has the hash that it had before they were there.
+    if (task.emulator_axes.empty()) encoded.erase("emulator_axes");
+    return sha256_hex(dump_json(encoded));
 }
 
 void ForgeRun::open() {
     choose_device();
+    use_small_task();
     const Json header = header_of(*task_, task_hash_, device_, options_);
     archive_.emplace(Archive::open(options_.run_folder, header));
     for (const std::string& warning : archive_->contents().warnings) {
@@ -76,7 +81,8 @@ void ForgeRun::open() {
     if (!set_up_) {
         emit(ForgeEvent::Kind::started, nullptr,
              recorded_expansions_.empty()
-                 ? fmt::format("{} on {}", task_->definition.name, device_.name)
+                 ? fmt::format("{} on {}, times are {}", task_->definition.name, device_.name,
+                               to_string(times_of(device_)))
                  : fmt::format("going on after {} expansions", recorded_expansions_.size()));
     }
 }
@@ -113,6 +119,19 @@ void ForgeRun::choose_device() {
         fmt::format("no usable GPU: the evaluator has no device {}; run where there is one, or "
                     "let evaluator \"folder\" carry the jobs to one",
                     options_.device));
+}
+
+/// On an emulated device the task is that of its small shapes. The run is still that of the task it
+/// was given: its hash stays.
+void ForgeRun::use_small_task() {
+    if (!device_.emulated || small_) return;
+    SmallTask small = emulator_task(*task_);
+    task_ = std::make_shared<const Task>(std::move(small.task));
+    workloads_ = all_workloads(*task_);
+    small_ = true;
+    emit(ForgeEvent::Kind::started, nullptr, small.note);
+    emit(ForgeEvent::Kind::started, nullptr,
+         "bound and headroom are left out: they need roofs, which are measured on a GPU");
 }
 
 /// An archive may be older than a rule, or damaged: what it says of times is not believed unseen.
@@ -258,9 +277,10 @@ void ForgeRun::accept_baseline(std::size_t index, NodeRecord record) {
     event.kind = ForgeEvent::Kind::baseline;
     event.node = record.id;
     event.status = record.status;
-    event.message =
-        fmt::format("{}: {}", baseline.spec->name,
-                    record.status == EvaluationStatus::ok ? "measured" : record.message);
+    event.message = fmt::format("{}: {}", baseline.spec->name,
+                                record.status == EvaluationStatus::ok
+                                    ? std::string(to_string(times_of(device_)))
+                                    : record.message);
     if (parts_.on_event) parts_.on_event(event);
     if (record.status != EvaluationStatus::ok) return;
     baseline.times_s.assign(workloads_.size(), std::nullopt);

@@ -16,6 +16,14 @@ namespace {
 
 using Stage = Attempt::Stage;
 
+/// Whether the emulator's checker refused it, in the screen or in the promotion.
+bool was_found_by_emulator(const NodeRecord& record) {
+    const auto found = [](const std::optional<Evaluation>& evaluation) {
+        return evaluation && evaluation->rule == "emulator_checker";
+    };
+    return found(record.evaluation) || found(record.promotion);
+}
+
 /// What another turn may put right: it is about the candidate, and the digest says where.
 bool is_repairable(const NodeRecord& record) {
     if (record.outcome != ExpansionOutcome::evaluated) return false;
@@ -28,7 +36,8 @@ bool is_repairable(const NodeRecord& record) {
             return true;
         case EvaluationStatus::rejected:
             // A tool said where; a refused time says nothing that could be repaired.
-            return record.promotion && record.promotion->rule.starts_with("compute-sanitizer");
+            return (record.promotion && record.promotion->rule.starts_with("compute-sanitizer")) ||
+                   was_found_by_emulator(record);
         default:
             return false;
     }
@@ -306,7 +315,7 @@ bool ForgeRun::screen(Attempt& attempt, const EvaluationRequest& request) {
     if (evaluation.status == EvaluationStatus::pending) {
         attempt.stage = Stage::waiting_evaluation;
         // One visit of the device should be enough: what the screen may ask for is queued with it.
-        (void)promote(*parts_.evaluator, request, hidden_adder(), stop_);
+        (void)promote(*parts_.evaluator, request, hidden_adder(), stop_, times_of(device_));
         return false;
     }
     if (evaluation.status == EvaluationStatus::cancelled) return false;
@@ -320,7 +329,8 @@ bool ForgeRun::screen(Attempt& attempt, const EvaluationRequest& request) {
 
 /// False: not now.
 bool ForgeRun::promote_candidate(Attempt& attempt, const EvaluationRequest& request) {
-    const Promotion promotion = promote(*parts_.evaluator, request, hidden_adder(), stop_);
+    const Promotion promotion =
+        promote(*parts_.evaluator, request, hidden_adder(), stop_, times_of(device_));
     for (const std::string& warning : promotion.warnings) warn_once(warning);
     if (promotion.pending) {
         attempt.stage = Stage::waiting_evaluation;

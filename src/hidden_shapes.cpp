@@ -258,6 +258,58 @@ class ShapeDraw {
     std::vector<Workload> shapes_;
 };
 
+/// The end of a ranged axis on an emulated device: two warps and a tail of three.
+constexpr std::int64_t most_emulated_extent = 67;
+
+/// ", with N=384, K=384"; empty where all constants are the task's own.
+std::string constants_text(const Task& task) {
+    std::string text;
+    for (const auto& [axis, value] : task.emulator_axes) {
+        text += fmt::format("{}{}={}", text.empty() ? ", with " : ", ", axis, value);
+    }
+    return text;
+}
+
+Workload cut_ranges(const Task& task, Workload shape) {
+    for (auto& [axis, value] : shape.axes) {
+        const auto range = task.axis_ranges.find(axis);
+        if (range == task.axis_ranges.end()) continue;
+        value = std::min(value, std::max(range->second.first, most_emulated_extent));
+    }
+    return shape;
+}
+
+/// No hidden shape is longer along an axis than the workloads: many blocks of little work take a
+/// processor long, however few their bytes are.
+void cap_ranges(Task& task) {
+    for (auto& [axis, range] : task.axis_ranges) {
+        std::int64_t longest = range.first;
+        for (const Workload& workload : task.workloads) {
+            const auto value = workload.axes.find(axis);
+            if (value != workload.axes.end()) longest = std::max(longest, value->second);
+        }
+        range.second = std::min(range.second, longest);
+    }
+}
+
+/// Whether it could stand among the task's workloads.
+bool is_possible_shape(const Task& task, const Workload& shape) {
+    const Reporter reporter{[](ErrorCode, const Place&, const std::string& message) {
+                                throw Error(ErrorCode::invalid_argument, message);
+                            },
+                            [](const Place& place) {
+                                return SourcePosition{place.pointer, 1, 1};
+                            }};
+    TaskRules rules(task, reporter);
+    try {
+        rules.check_operation();
+        rules.check_shape(shape);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 /// Indices of the workloads, fewest bytes first.
 std::vector<std::size_t> by_bytes(const Task& task) {
     std::vector<double> bytes;
@@ -320,6 +372,32 @@ std::vector<Workload> small_shapes(const Task& task, const plan::Plan& plan,
         if (serves(plan, task, shape, bindings, device)) shapes.push_back(shape);
     }
     return shapes;
+}
+
+SmallTask emulator_task(const Task& task) {
+    SmallTask small{task, ""};
+    small.task.definition = emulator_definition(task);
+    if (!task.emulator_workloads.empty()) {
+        small.task.workloads = task.emulator_workloads;
+        cap_ranges(small.task);
+        small.note = fmt::format("task {}: its {} emulator workloads take the place of its {}{}",
+                                 task.definition.name, task.emulator_workloads.size(),
+                                 task.workloads.size(), constants_text(task));
+        return small;
+    }
+    if (task.workloads.empty()) return small;
+    const Workload& smallest = task.workloads[smallest_workload(task)];
+    const Workload shape = cut_ranges(task, smallest);
+    small.task.workloads = {is_possible_shape(task, shape) ? shape : smallest};
+    small.task.workloads[0].weight = 1.0;
+    small.note = fmt::format(
+        "task {}: it has no emulator workloads, so that its smallest workload takes their place, "
+        "as {}",
+        task.definition.name, describe_shape(small.task.workloads[0]));
+    cap_ranges(small.task);
+    // What is derived stays what it is when it is asked for again.
+    small.task.emulator_workloads = small.task.workloads;
+    return small;
 }
 
 std::size_t smallest_workload(const Task& task) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "builds.hpp"
@@ -51,6 +52,19 @@ inline constexpr double most_hidden_bytes = 2.0 * 1024 * 1024 * 1024;
 [[nodiscard]] std::vector<Workload> small_shapes(const Task& task, const plan::Plan& plan,
                                                  const Bindings& bindings,
                                                  const DeviceInfo& device);
+
+/// A task as an emulated device judges it.
+struct SmallTask {
+    Task task;
+    std::string note;  ///< one line: where its workloads come from
+};
+
+/// The task with its workloads replaced by its emulator workloads, in weight and order as they are
+/// there, and with the constant axes of `Task::emulator_axes`. Ranges of axes end at the longest of
+/// those workloads. Where it has none: by its smallest workload, with the axes that have a range
+/// cut to at most 67, or as it is where no such shape is possible. Applied twice it changes nothing
+/// more.
+[[nodiscard]] SmallTask emulator_task(const Task& task);
 
 /// Index of the workload with the fewest bytes.
 [[nodiscard]] std::size_t smallest_workload(const Task& task);

@@ -159,19 +159,40 @@ std::string axes_text(const Workload& workload) {
     return fmt::format("{}", fmt::join(parts, " "));
 }
 
+std::optional<double> baseline_of(const WorkloadSummary& summary) {
+    if (summary.baselines_s.empty()) return std::nullopt;
+    return summary.baselines_s.front().second;
+}
+
+/// Without roofs there is no bound, and what the times are must be known to who optimises for them.
+std::string modelled_workloads_text(const PromptInput& input) {
+    const std::string label(to_string(Provenance::modelled_static));
+    std::string text = fmt::format(
+        "# Workloads\nThere is no GPU: candidates are executed and checked by an emulator on small "
+        "shapes. Times are {}, in microseconds: issue cycles of the machine code, each instruction "
+        "counted once, plus a fixed cost a launch. They rank candidates and predict no time.\n"
+        "| workload | axes | baseline, {} | leader, {} |\n|---|---|---|---|\n",
+        label, label, label);
+    for (std::size_t i = 0; i < input.workloads.size(); ++i) {
+        const WorkloadSummary& summary = input.workloads[i];
+        text += fmt::format("| {} | {} | {} | {} |\n", i, axes_text(input.task.workloads.at(i)),
+                            microseconds(baseline_of(summary)), microseconds(summary.best_s));
+    }
+    return text;
+}
+
 std::string workloads_text(const PromptInput& input) {
+    if (input.device.emulated) return modelled_workloads_text(input);
     std::string text =
         "# Workloads\nTimes in microseconds, caches cold. The bound is what the device can do at "
         "best.\n"
         "| workload | axes | baseline | leader | bound |\n|---|---|---|---|---|\n";
     for (std::size_t i = 0; i < input.workloads.size(); ++i) {
         const WorkloadSummary& summary = input.workloads[i];
-        const std::optional<double> baseline =
-            summary.baselines_s.empty() ? std::nullopt
-                                        : std::optional(summary.baselines_s.front().second);
-        text += fmt::format("| {} | {} | {} | {} | {} |\n", i,
-                            axes_text(input.task.workloads.at(i)), microseconds(baseline),
-                            microseconds(summary.best_s), microseconds(summary.bound_s));
+        text +=
+            fmt::format("| {} | {} | {} | {} | {} |\n", i, axes_text(input.task.workloads.at(i)),
+                        microseconds(baseline_of(summary)), microseconds(summary.best_s),
+                        microseconds(summary.bound_s));
     }
     return text;
 }
@@ -184,8 +205,10 @@ std::string times_text(const NodeRecord& node) {
     std::string text;
     for (const WorkloadResult& result : evaluation->workloads) {
         if (!result.timing) continue;
-        text += fmt::format("- workload {}: {:.2f} us\n", result.workload,
-                            1e6 * result.timing->median_s);
+        const bool measured = result.timing->provenance == Provenance::measured;
+        text += fmt::format(
+            "- workload {}: {:.2f} us{}\n", result.workload, 1e6 * result.timing->median_s,
+            measured ? "" : fmt::format(", {}", to_string(result.timing->provenance)));
     }
     return text;
 }

@@ -225,6 +225,9 @@ struct Task {
     Definition definition;
     std::vector<Workload> workloads;
     std::vector<Workload> emulator_workloads;
+    /// Constant axes that have another value on an emulated device, where an operation of the real
+    /// extents would take minutes.
+    std::map<std::string, std::int64_t> emulator_axes;
     std::string reference_cuda;       ///< trusted source in candidate form; empty: none
     std::string reference_cuda_path;  ///< where it was read from, for messages
     std::vector<BaselineSpec> baselines;

@@ -37,6 +37,7 @@ struct DeviceInfo {
     int slots = 1;                ///< evaluations that may run at once
     bool wants_cubin = true;
     bool wants_ptx = false;
+    bool emulated = false;  ///< executes PTX on the CPU: no time of it is measured
     int multiprocessors = 0;
     int warp_size = 32;
     int max_threads_per_block = 1024;

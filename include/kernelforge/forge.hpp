@@ -151,6 +151,7 @@ struct WorkloadSummary {
     std::optional<double> bound_s;
     std::optional<double> speedup;   ///< first (portable) baseline over best
     std::optional<double> headroom;  ///< best over bound
+    std::string axes;                ///< "T=64, H=128": the variable ones
 };
 
 struct ForgeResult {
@@ -172,7 +173,8 @@ struct ForgeResult {
     std::int64_t expansions = 0;
     Usage usage;                            ///< sums over the run
     std::chrono::duration<double> time{0};  ///< over all resumes
-    DeviceInfo device;
+    DeviceInfo device;      ///< where `device.emulated`, all times here are modelled
+    std::string evaluator;  ///< which implementation judged; empty: nothing was judged
 };
 
 /// Searches for a faster kernel.

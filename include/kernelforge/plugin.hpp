@@ -19,7 +19,7 @@
 #include "kernelforge/search_strategy.hpp"
 
 /// Raised by hand whenever a public type or a virtual function changes.
-#define KERNELFORGE_ABI_EPOCH 2
+#define KERNELFORGE_ABI_EPOCH 3
 
 #if defined(__SANITIZE_ADDRESS__)
 #define KERNELFORGE_STAMP_SANITIZER "+asan"

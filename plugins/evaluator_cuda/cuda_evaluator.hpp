@@ -2,17 +2,15 @@
 #pragma once
 
 #include <chrono>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "evaluator_worker/device_workers.hpp"
 #include "kernelforge/evaluator.hpp"
 #include "kernelforge/plugin.hpp"
-#include "worker_process.hpp"
 
 namespace kernelforge::cuda {
 
@@ -51,41 +49,15 @@ class CudaEvaluator final : public Evaluator {
     [[nodiscard]] ProfileData collect(const CollectRequest& request, std::stop_token stop) override;
 
   private:
-    /// One device: its worker, and who may use it now.
-    struct Slot {
-        std::timed_mutex busy;  // guards the rest
-        std::unique_ptr<WorkerProcess> worker;
-        std::vector<DeviceInfo> seen;  // by the worker when it was started
-    };
-    using SlotLock = std::unique_lock<std::timed_mutex>;
-
-    Slot& slot(int device);
-    /// Waits for the slot; not owned when a stop came first.
-    static SlotLock enter(Slot& slot, const std::stop_token& stop);
-    /// Makes sure that the slot has a worker that has just said which devices it sees; one that
-    /// dies while doing so is replaced once. @throws Error worker_failed, not_found, io, cancelled
-    void ready(Slot& slot, const std::stop_token& stop);
-    [[nodiscard]] std::vector<std::string> worker_command() const;
-    [[nodiscard]] std::string start(Slot& slot, const std::stop_token& stop);
-    /// As `ready`, and the device is there. @throws also device_unavailable
-    void ready_for(Slot& slot, int device, const std::stop_token& stop);
-    Exchange ask(Slot& slot, const std::string& message, std::chrono::milliseconds limit,
-                 const std::stop_token& stop);
-    [[nodiscard]] Evaluation verdict(Slot& slot, const EvaluationRequest& request,
-                                     const Exchange& exchange) const;
-    [[nodiscard]] Evaluation run(Slot& slot, const EvaluationRequest& request,
-                                 const std::stop_token& stop);
     [[nodiscard]] Evaluation sanitize(const EvaluationRequest& request,
                                       const std::stop_token& stop) const;
     [[nodiscard]] std::vector<DeviceInfo> list();
     void add_roofs(DeviceInfo& device);
     [[nodiscard]] std::optional<Roofs> measured_roofs(int device);
-    void log(LogLevel level, const std::string& line) const;
 
     CudaOptions options_;
     PluginContext context_;
-    std::mutex mutex_;  // guards slots_ (the map, not what it points to)
-    std::map<int, std::unique_ptr<Slot>> slots_;
+    worker_host::DeviceWorkers workers_;
     std::mutex devices_mutex_;  // guards known_devices_
     std::optional<std::vector<DeviceInfo>> known_devices_;
 };

@@ -16,6 +16,8 @@ namespace kernelforge::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using worker_host::Exchange;
+using worker_host::WorkerProcess;
 
 constexpr std::size_t most_log_bytes = std::size_t{4} << 20;
 

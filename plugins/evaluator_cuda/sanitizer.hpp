@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluator_worker/worker_process.hpp"
 #include "kernelforge/evaluator.hpp"
-#include "worker_process.hpp"
 
 // One run of a worker under one tool of compute-sanitizer.
 
@@ -20,7 +20,7 @@ namespace kernelforge::cuda {
 
 struct SanitizerRun {
     SanitizerResult result;
-    Exchange exchange;  ///< with the worker
+    worker_host::Exchange exchange;  ///< with the worker
 };
 
 /// Starts `program --tool TOOL … worker…`, sends the request, lets the worker end, and reads the

@@ -31,9 +31,7 @@ const BaselineSpec& portable_baseline(const Task& task) {
 
 std::optional<Evaluation> admit(Context& context, SubjectOptions options, std::stop_token stop) {
     options.candidates.clear();
-    if (options.workloads.empty()) {
-        options.workloads = spread_of_workloads(load_task(options.task), most_bytes);
-    }
+    options.spread_bytes = most_bytes;
     Subject subject = prepare(context, options, stop);
     if (!subject.has_device) return std::nullopt;
     const BaselineSpec& baseline = portable_baseline(*subject.task);
@@ -73,12 +71,15 @@ int report_admission(const Context& context, const std::string& task,
                     {"status", to_string(evaluation->status)},
                     {"message", evaluation->message},
                     {"device", evaluation->device},
+                    {"evaluator", evaluation->evaluator},
                     {"checks", checks}});
     } else {
         for (const AdmissionCheck& check : evaluation->admission) {
             std::printf("%-4s %s: %s\n", check.ok ? "ok" : "FAIL", check.name.c_str(),
                         check.message.c_str());
         }
+        std::printf("judged on %s by evaluator %s\n", evaluation->device.c_str(),
+                    evaluation->evaluator.c_str());
         std::printf("%s%s%s\n",
                     admitted                                          ? "admitted"
                     : evaluation->status == EvaluationStatus::pending ? "pending"

@@ -15,6 +15,7 @@
 
 KERNELFORGE_DECLARE_PLUGIN(compiler_nvrtc);
 KERNELFORGE_DECLARE_PLUGIN(evaluator_cuda);
+KERNELFORGE_DECLARE_PLUGIN(evaluator_emulator);
 KERNELFORGE_DECLARE_PLUGIN(evaluator_folder);
 KERNELFORGE_DECLARE_PLUGIN(llm_batch);
 KERNELFORGE_DECLARE_PLUGIN(llm_command);
@@ -54,6 +55,7 @@ void on_signal(int number) {
 void Context::load_plugins() {
     registry.add(kernelforge_plugin_compiler_nvrtc);
     registry.add(kernelforge_plugin_evaluator_cuda);
+    registry.add(kernelforge_plugin_evaluator_emulator);
     registry.add(kernelforge_plugin_evaluator_folder);
     registry.add(kernelforge_plugin_llm_batch);
     registry.add(kernelforge_plugin_llm_command);
@@ -111,8 +113,10 @@ std::string find_in_path(const std::string& name) {
     return "";
 }
 
-Choice parse_evaluator(const std::string& text) {
-    Choice choice = parse_choice(text);
+namespace {
+
+/// `cuda` with what only this program knows: where PATH has compute-sanitizer.
+Choice with_sanitizer(Choice choice) {
     if (choice.name != "cuda") return choice;
     const std::string program = find_in_path("compute-sanitizer");
     if (program.empty()) return choice;
@@ -122,6 +126,47 @@ Choice parse_evaluator(const std::string& text) {
     options["compute_sanitizer"] = program;
     choice.options = dump_json(options);
     return choice;
+}
+
+ChosenEvaluator make_named(Context& context, const Choice& choice) {
+    const Choice whole = with_sanitizer(choice);
+    return {whole.name,
+            context.registry.make<Evaluator>(whole.name, whole.options, context.plugin_context())};
+}
+
+/// Why there is no GPU to use; empty where there is one.
+std::string why_no_device(Evaluator& evaluator) {
+    try {
+        return evaluator.devices().empty() ? "there is no GPU here" : "";
+    } catch (const Error& error) {
+        return std::string("no GPU can be used (") + error.what() + ")";
+    }
+}
+
+}  // namespace
+
+ChosenEvaluator make_evaluator(Context& context, const std::string& text) {
+    const Choice choice = parse_choice(text);
+    if (choice.name != "auto") return make_named(context, choice);
+    if (choice.options != "{}") {
+        throw Error(ErrorCode::invalid_argument, "--evaluator auto: expected no options, found " +
+                                                     choice.options +
+                                                     "; name the evaluator that they are for");
+    }
+    ChosenEvaluator gpu = make_named(context, {"cuda", "{}"});
+    const std::string why = why_no_device(*gpu.evaluator);
+    if (why.empty()) return gpu;
+    static std::once_flag said;
+    std::call_once(said, [&] {
+        std::fprintf(stderr,
+                     "kernelforge: %s: candidates run on the emulator, whose times are %s\n",
+                     why.c_str(), std::string(to_string(Provenance::modelled_static)).c_str());
+    });
+    return make_named(context, {"emulator", "{}"});
+}
+
+std::string_view label_of_times(const DeviceInfo& device) {
+    return to_string(device.emulated ? Provenance::modelled_static : Provenance::measured);
 }
 
 std::stop_token stop_on_signal() {

@@ -43,9 +43,23 @@ struct Choice {
 };
 /// @throws Error io (the file)
 [[nodiscard]] Choice parse_choice(const std::string& text);
-/// The same for an evaluator: `cuda` is told where PATH has compute-sanitizer, unless the options
-/// say so. @throws also Error parse
-[[nodiscard]] Choice parse_evaluator(const std::string& text);
+
+/// An evaluator and the name that it was made by, which is never `auto`.
+struct ChosenEvaluator {
+    std::string name;
+    std::unique_ptr<Evaluator> evaluator;
+};
+/// Makes what `--evaluator` names. `auto` is `cuda` where that has a device, else `emulator`; that
+/// and why is then said on stderr, once a process. `cuda` is told where PATH has compute-sanitizer,
+/// unless the options say so. @throws Error of every kind
+[[nodiscard]] ChosenEvaluator make_evaluator(Context& context, const std::string& text);
+
+/// What `--evaluator` takes, for its help.
+inline constexpr const char* evaluator_help =
+    "Who judges: auto (the GPU, else the emulator), or NAME or NAME:{json} or NAME:@file";
+
+/// Of times on this device: "measured", or "modelled (static)" on an emulated one.
+[[nodiscard]] std::string_view label_of_times(const DeviceInfo& device);
 
 /// A program in PATH; empty: it is not there.
 [[nodiscard]] std::string find_in_path(const std::string& name);
@@ -63,10 +77,12 @@ void print_json(const Json& value);
 struct SubjectOptions {
     std::string task;
     std::vector<std::string> candidates;  ///< one or two files
-    std::string evaluator = "cuda";
+    std::string evaluator = "auto";
     std::string depth = "screen";
     std::vector<std::size_t> workloads;  ///< empty: all
-    std::vector<std::string> bindings;   ///< "NAME=VALUE", of the first candidate
+    /// Instead of all: fewest, median and most bytes, of those that have at most so many.
+    std::optional<double> spread_bytes;
+    std::vector<std::string> bindings;  ///< "NAME=VALUE", of the first candidate
     std::uint64_t seed = 0;
     int device = 0;
     int time_limit_s = 120;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "base/files.hpp"
 #include "base/worker_path.hpp"
@@ -94,18 +95,49 @@ std::string describe(const DeviceInfo& device) {
 Check check_devices(Context& context, const PluginContext& plugin_context,
                     std::vector<DeviceInfo>& devices) {
     const char* remedy =
-        "run on a machine with an NVIDIA GPU, or evaluate elsewhere: "
+        "candidates run on the emulator, times are modelled (static); to measure, run on a machine "
+        "with an NVIDIA GPU, or evaluate elsewhere: "
         "--evaluator 'folder:{\"folder\": \"jobs\"}'";
     try {
         devices = context.registry.make<Evaluator>("cuda", "{}", plugin_context)->devices();
         if (devices.empty())
-            return {"device", State::missing, "no GPU, or no NVIDIA driver", remedy};
+            return {"device", State::optional_missing, "no GPU, or no NVIDIA driver", remedy};
         std::string text;
         for (const DeviceInfo& device : devices)
             text += (text.empty() ? "" : "; ") + describe(device);
         return {"device", State::good, text, ""};
     } catch (const Error& error) {
-        return {"device", State::missing, error.what(), remedy};
+        return {"device", State::optional_missing, error.what(), remedy};
+    }
+}
+
+/// What the emulator's operations are compiled for (`best_isa`, src/emulator/pure_ops.cpp).
+const char* vector_unit() {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c")) {
+        return "AVX2";
+    }
+#endif
+    return "portable code";
+}
+
+/// Whether candidates can be judged without a GPU.
+Check check_emulator(Context& context, const PluginContext& plugin_context,
+                     std::vector<DeviceInfo>& devices) {
+    const char* remedy = "install the worker program of this version beside this program";
+    try {
+        devices = context.registry.make<Evaluator>("emulator", "{}", plugin_context)->devices();
+        if (devices.empty()) return {"emulator", State::missing, "it lists no device", remedy};
+        const DeviceInfo& device = devices.front();
+        return {
+            "emulator", State::good,
+            fmt::format("{}: PTX for sm_80 to {}, {}, {} threads; times are {}", device.name,
+                        device.arch, vector_unit(),
+                        std::max(1U, std::thread::hardware_concurrency()), label_of_times(device)),
+            ""};
+    } catch (const Error& error) {
+        return {"emulator", State::missing, error.what(), remedy};
     }
 }
 
@@ -149,11 +181,13 @@ Check check_program(const char* name, const char* what_for) {
 int doctor(Context& context) {
     const PluginContext plugin_context = context.plugin_context();
     std::vector<DeviceInfo> devices;
+    std::vector<DeviceInfo> emulated;
     std::vector<Check> checks = {
         check_worker(plugin_context),
         check_cache(plugin_context),
         check_compiler(context, plugin_context),
         check_devices(context, plugin_context, devices),
+        check_emulator(context, plugin_context, emulated),
         check_library("CUPTI", "libcupti.so.13",
                       "without it kernels are timed by events, which are coarse below 20 us",
                       KERNELFORGE_LIBRARY_FOLDERS),
@@ -185,13 +219,23 @@ int doctor(Context& context) {
     if (context.json) {
         Json encoded = Json::array();
         for (const DeviceInfo& device : devices) encoded.push_back(wire::encode(device));
+        Json encoded_emulated = Json::array();
+        for (const DeviceInfo& device : emulated) {
+            encoded_emulated.push_back(wire::encode(device));
+        }
         print_json({{"version", KERNELFORGE_VERSION},
                     {"build_stamp", KERNELFORGE_BUILD_STAMP},
                     {"checks", list},
-                    {"devices", encoded}});
+                    {"evaluator", devices.empty() ? "emulator" : "cuda"},
+                    {"devices", encoded},
+                    {"emulated_devices", encoded_emulated}});
     } else {
-        std::printf("%s\n", complete ? "everything is here for the main job"
-                                     : "what is MISSING is needed to run candidates here");
+        std::printf("%s\n", !complete ? "what is MISSING is needed to run candidates here"
+                            : devices.empty()
+                                ? "everything is here for the main job on the emulator, which "
+                                  "--evaluator auto takes; times are modelled (static)"
+                                : "everything is here for the main job on the GPU, which "
+                                  "--evaluator auto takes");
     }
     return complete ? exit_done : exit_environment;
 }

@@ -25,21 +25,37 @@ std::string worst_error(const WorkloadResult& result) {
 }
 
 std::string table_of(const Subject& subject, const Evaluation& evaluation, bool paired) {
-    std::vector<std::vector<std::string>> rows = {
-        {"workload", "verdict", "error", "median", "p10", "p90"}};
-    if (paired) rows[0].insert(rows[0].end(), {"opponent", "ratio", "99 % interval"});
+    // A modelled time has no spread, so that its columns are others and named for what they are.
+    const bool emulated = subject.device.emulated;
+    const auto modelled = [&](const char* column) {
+        return fmt::format("{}, {}", column, label_of_times(subject.device));
+    };
+    std::vector<std::vector<std::string>> rows = {{"workload", "verdict", "error"}};
+    std::vector<std::string>& header = rows[0];
+    if (emulated) {
+        header.push_back(modelled("time"));
+        if (paired) header.insert(header.end(), {modelled("opponent"), modelled("ratio")});
+    } else {
+        header.insert(header.end(), {"median", "p10", "p90"});
+        if (paired) header.insert(header.end(), {"opponent", "ratio", "99 % interval"});
+    }
     for (const WorkloadResult& result : evaluation.workloads) {
         std::vector<std::string> row = {describe_workload(*subject.task, result.workload),
                                         std::string(to_string(result.status)), worst_error(result)};
         if (result.timing) {
             row.push_back(format_seconds(result.timing->median_s));
-            row.push_back(format_seconds(result.timing->p10_s));
-            row.push_back(format_seconds(result.timing->p90_s));
+            if (!emulated) {
+                row.push_back(format_seconds(result.timing->p10_s));
+                row.push_back(format_seconds(result.timing->p90_s));
+            }
         }
         if (paired && result.paired && result.opponent_timing) {
             row.push_back(format_seconds(result.opponent_timing->median_s));
             row.push_back(fmt::format("{:.3f}", result.paired->ratio));
-            row.push_back(fmt::format("{:.3f} to {:.3f}", result.paired->low, result.paired->high));
+            if (!emulated) {
+                row.push_back(
+                    fmt::format("{:.3f} to {:.3f}", result.paired->low, result.paired->high));
+            }
         }
         rows.push_back(std::move(row));
     }
@@ -78,7 +94,7 @@ int report_refused(const Context& context, const Subject& subject, std::size_t i
 int report_without_device(const Context& context, const Subject& subject) {
     const char* message =
         "there is no GPU here: compiled and checked for an H200, not run. Run it where there is "
-        "one, or "
+        "one, on the emulator (--evaluator emulator), or "
         "through --evaluator 'folder:{\"folder\": \"jobs\"}'";
     if (context.json) {
         Json list = Json::array();
@@ -116,8 +132,10 @@ void print_evaluation(const Subject& subject, const Evaluation& evaluation, bool
     }
     std::printf("verdict: %s%s%s\n", std::string(to_string(evaluation.status)).c_str(),
                 evaluation.message.empty() ? "" : ": ", evaluation.message.c_str());
-    std::printf("%s by evaluator %s; check %s, time %s, total %s\n", evaluation.device.c_str(),
-                evaluation.evaluator.c_str(), format_seconds(evaluation.check_time.count()).c_str(),
+    std::printf("%s by evaluator %s, times %s; check %s, time %s, total %s\n",
+                evaluation.device.c_str(), evaluation.evaluator.c_str(),
+                std::string(label_of_times(subject.device)).c_str(),
+                format_seconds(evaluation.check_time.count()).c_str(),
                 format_seconds(evaluation.timing_time.count()).c_str(),
                 format_seconds(evaluation.total_time.count()).c_str());
     if (!evaluation.output.empty())
@@ -154,6 +172,9 @@ int evaluate(Context& context, const SubjectOptions& options, int repeat) {
     }
     if (context.json) {
         print_json({{"candidates", subject.files},
+                    {"evaluator", subject.evaluator_name},
+                    {"device", subject.device.name},
+                    {"times", label_of_times(subject.device)},
                     {"static", static_facts_json(subject.candidates[0])},
                     {"verdicts", verdicts},
                     {"evaluations", list}});

@@ -21,7 +21,7 @@ struct OptimizeOptions {
     std::string task;
     std::string run_folder;
     std::string llm;
-    std::string evaluator = "cuda";
+    std::string evaluator = "auto";
     std::string strategy = "greedy";
     std::string guide_file;
     std::string record_file;
@@ -74,12 +74,24 @@ void show(const ForgeEvent& event) {
     std::fprintf(stderr, "%s\n", event.message.c_str());
 }
 
-std::string result_table(const Task& task, const ForgeResult& result) {
+/// On an emulated device every time says that it is modelled, and what needs measured roofs is left
+/// out.
+std::string result_table(const ForgeResult& result) {
+    const bool emulated = result.device.emulated;
+    const auto label = [&](const std::string& column) {
+        return emulated ? fmt::format("{}, {}", column, label_of_times(result.device)) : column;
+    };
     std::vector<std::vector<std::string>> rows = {{"workload"}};
     if (!result.workloads.empty()) {
-        for (const auto& [name, seconds] : result.workloads[0].baselines_s) rows[0].push_back(name);
+        for (const auto& [name, seconds] : result.workloads[0].baselines_s) {
+            rows[0].push_back(label(name));
+        }
     }
-    rows[0].insert(rows[0].end(), {"best", "bound", "speedup", "best / bound"});
+    const std::size_t baselines = rows[0].size() - 1;
+    rows[0].push_back(label("best"));
+    if (!emulated) rows[0].push_back("bound");
+    rows[0].push_back(emulated ? label("ratio") : "speedup");
+    if (!emulated) rows[0].push_back("best / bound");
     const auto time = [](const std::optional<double>& value) {
         return value ? format_seconds(*value) : std::string("-");
     };
@@ -88,14 +100,16 @@ std::string result_table(const Task& task, const ForgeResult& result) {
     };
     for (std::size_t w = 0; w < result.workloads.size(); ++w) {
         const WorkloadSummary& workload = result.workloads[w];
-        std::vector<std::string> row = {describe_workload(task, w)};
-        for (std::size_t i = 0; i + 5 < rows[0].size(); ++i) {
+        std::vector<std::string> row = {workload.axes};
+        for (std::size_t i = 0; i < baselines; ++i) {
             row.push_back(i < workload.baselines_s.size()
                               ? format_seconds(workload.baselines_s[i].second)
                               : "-");
         }
-        row.insert(row.end(), {time(workload.best_s), time(workload.bound_s),
-                               ratio(workload.speedup), ratio(workload.headroom)});
+        row.push_back(time(workload.best_s));
+        if (!emulated) row.push_back(time(workload.bound_s));
+        row.push_back(ratio(workload.speedup));
+        if (!emulated) row.push_back(ratio(workload.headroom));
         rows.push_back(std::move(row));
     }
     return format_table(rows);
@@ -118,7 +132,7 @@ Json result_json(const ForgeResult& result) {
     for (const WorkloadSummary& w : result.workloads) {
         Json baselines = Json::object();
         for (const auto& [name, seconds] : w.baselines_s) baselines[name] = seconds;
-        Json row = {{"uuid", w.uuid}, {"baselines_s", baselines}};
+        Json row = {{"uuid", w.uuid}, {"axes", w.axes}, {"baselines_s", baselines}};
         if (w.best_s) row["best_s"] = *w.best_s;
         if (w.bound_s) row["bound_s"] = *w.bound_s;
         if (w.speedup) row["speedup"] = *w.speedup;
@@ -134,6 +148,8 @@ Json result_json(const ForgeResult& result) {
                  {"expansions", result.expansions},
                  {"time_s", result.time.count()},
                  {"usage", wire::encode(result.usage)},
+                 {"evaluator", result.evaluator},
+                 {"times", label_of_times(result.device)},
                  {"device", wire::encode(result.device)}};
     if (result.speedup) json["speedup"] = *result.speedup;
     if (result.speedup_over_best) {
@@ -150,9 +166,16 @@ Json result_json(const ForgeResult& result) {
 
 /// Over the portable baseline, and over the best one, which is what counts.
 void print_speedups(const Task& task, const ForgeResult& result) {
+    std::printf("judged on %s by evaluator %s, times %s\n", result.device.name.c_str(),
+                result.evaluator.c_str(), std::string(label_of_times(result.device)).c_str());
     if (result.speedup) {
-        std::printf("speedup over the portable baseline: %.3f (weighted geometric mean)\n",
+        std::printf("%s over the portable baseline: %.3f (weighted geometric mean)\n",
+                    result.device.emulated ? "ratio of modelled (static) times" : "speedup",
                     *result.speedup);
+    }
+    if (result.device.emulated) {
+        std::printf("bound and headroom need roofs, which are measured on a GPU: left out\n");
+        return;
     }
     if (result.speedup_over_best) {
         std::printf("speedup over the best baseline, %s: %.3f\n", result.best_baseline.c_str(),
@@ -215,13 +238,12 @@ int optimize(Context& context, OptimizeOptions& options) {
     }
     const Task task = load_task(options.task);
     const PluginContext plugin_context = context.plugin_context();
-    const Choice evaluator = parse_evaluator(options.evaluator);
     const Choice strategy = parse_choice(options.strategy);
 
     ForgeParts parts;
     parts.compiler = context.registry.make<Compiler>("nvrtc", "{}", plugin_context);
-    parts.evaluator =
-        context.registry.make<Evaluator>(evaluator.name, evaluator.options, plugin_context);
+    ChosenEvaluator chosen = make_evaluator(context, options.evaluator);
+    parts.evaluator = std::move(chosen.evaluator);
     parts.llm = make_llm(context, options, task);
     parts.strategy =
         context.registry.make<SearchStrategy>(strategy.name, strategy.options, plugin_context);
@@ -249,7 +271,7 @@ int optimize(Context& context, OptimizeOptions& options) {
     if (context.json) {
         print_json(result_json(result));
     } else {
-        if (result.speedup) std::printf("%s", result_table(task, result).c_str());
+        if (result.speedup) std::printf("%s", result_table(result).c_str());
         std::printf("%s: %s\n", std::string(to_string(result.stop_reason)).c_str(),
                     result.message.c_str());
         print_speedups(task, result);
@@ -270,8 +292,7 @@ Run add_optimize(CLI::App& app, Context& context) {
     app.add_option("--llm", options->llm,
                    "Who completes: NAME or NAME:{json} or NAME:@file, see 'kernelforge plugins'")
         ->required();
-    app.add_option("--evaluator", options->evaluator, "Who judges, in the same form")
-        ->capture_default_str();
+    app.add_option("--evaluator", options->evaluator, evaluator_help)->capture_default_str();
     app.add_option("--strategy", options->strategy, "Who decides what to try, in the same form")
         ->capture_default_str();
     app.add_option("--tool", options->tools, "Profiler tool, in the same form; may be repeated");

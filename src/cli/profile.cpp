@@ -115,7 +115,7 @@ int profile(Context& context, const SubjectOptions& options) {
     if (subject.has_device) {
         evaluation = subject.evaluator->evaluate(request_for(subject, options, 0), stop);
         for (const WorkloadResult& result : evaluation->workloads) {
-            if (!result.timing) continue;
+            if (!result.timing || subject.device.emulated) continue;
             bottlenecks.push_back(bottleneck(*subject.task, {result.workload, 0},
                                              result.timing->median_s, subject.device.roofs));
         }
@@ -123,18 +123,24 @@ int profile(Context& context, const SubjectOptions& options) {
     if (context.json) {
         Json positions = Json::array();
         for (const Bottleneck& b : bottlenecks) positions.push_back(wire::encode(b));
-        Json result = {{"device", subject.device.name},
-                       {"static", static_facts_json(built)},
-                       {"launches", launches_json(launches)},
-                       {"bottlenecks", positions}};
+        Json result = {
+            {"device", subject.device.name},           {"evaluator", subject.evaluator_name},
+            {"times", label_of_times(subject.device)}, {"static", static_facts_json(built)},
+            {"launches", launches_json(launches)},     {"bottlenecks", positions}};
         if (evaluation) result["evaluation"] = wire::encode(*evaluation);
         print_json(result);
     } else {
-        std::printf("device: %s\n%s\n%s", subject.device.name.c_str(), static_facts(built).c_str(),
+        std::printf("device: %s, evaluator %s\n%s\n%s", subject.device.name.c_str(),
+                    subject.evaluator_name.c_str(), static_facts(built).c_str(),
                     launch_table(subject, launches).c_str());
-        if (evaluation) {
+        if (evaluation && subject.device.emulated) {
+            std::printf("\n%s: a roofline position needs measured times and roofs\n",
+                        subject.device.name.c_str());
+        } else if (evaluation) {
             std::printf("\n%s", roofline_table(subject, bottlenecks).c_str());
             for (const Bottleneck& b : bottlenecks) std::printf("%s\n", b.sentence.c_str());
+        }
+        if (evaluation) {
             std::printf("verdict: %s%s%s\n", std::string(to_string(evaluation->status)).c_str(),
                         evaluation->message.empty() ? "" : ": ", evaluation->message.c_str());
         }

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
-#include <numeric>
 #include <set>
 
 #include "base/files.hpp"
@@ -65,8 +64,7 @@ void lift(std::string& source, const std::string& file, const Task& task) {
 }  // namespace
 
 void add_subject_options(CLI::App& app, SubjectOptions& options) {
-    app.add_option("--evaluator", options.evaluator, "NAME or NAME:{json} or NAME:@file")
-        ->capture_default_str();
+    app.add_option("--evaluator", options.evaluator, evaluator_help)->capture_default_str();
     app.add_option("--depth", options.depth, "How much work it is worth")
         ->check(CLI::IsMember({"check", "screen", "promotion", "sanitize"}))
         ->capture_default_str();
@@ -94,17 +92,31 @@ DeviceInfo assumed_device() {
     return device;
 }
 
-Subject prepare(Context& context, const SubjectOptions& options, std::stop_token stop) {
-    Subject subject;
-    subject.task = std::make_shared<const Task>(load_task(options.task));
-    const Task& task = *subject.task;
-    subject.workloads = options.workloads;
-    if (subject.workloads.empty()) {
-        subject.workloads.resize(task.workloads.size());
-        std::iota(subject.workloads.begin(), subject.workloads.end(), std::size_t{0});
+namespace {
+
+/// The device of the index; an assumed one where there is none.
+void find_device(Subject& subject, int index) {
+    const std::vector<DeviceInfo> devices = subject.evaluator->devices();
+    subject.device = assumed_device();
+    for (const DeviceInfo& device : devices) {
+        if (device.index != index) continue;
+        subject.device = device;
+        subject.has_device = true;
+    }
+    if (!devices.empty() && !subject.has_device) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("--device {}: there are {} devices", index, devices.size()));
+    }
+}
+
+std::vector<std::size_t> chosen_workloads(const Task& task, const SubjectOptions& options) {
+    std::vector<std::size_t> workloads = options.workloads;
+    if (workloads.empty()) {
+        workloads = options.spread_bytes ? spread_of_workloads(task, *options.spread_bytes)
+                                         : all_workloads(task);
     }
     std::set<std::size_t> given;
-    for (const std::size_t workload : subject.workloads) {
+    for (const std::size_t workload : workloads) {
         if (!given.insert(workload).second) {
             throw Error(ErrorCode::invalid_argument,
                         fmt::format("--workload {}: expected it once, found it again", workload));
@@ -114,23 +126,27 @@ Subject prepare(Context& context, const SubjectOptions& options, std::stop_token
                     fmt::format("--workload {}: the task has {}, counted from 0", workload,
                                 task.workloads.size()));
     }
-    const Choice choice = parse_evaluator(options.evaluator);
-    const PluginContext plugin_context = context.plugin_context();
-    subject.evaluator =
-        context.registry.make<Evaluator>(choice.name, choice.options, plugin_context);
-    subject.compiler = context.registry.make<Compiler>("nvrtc", "{}", plugin_context);
+    return workloads;
+}
 
-    const std::vector<DeviceInfo> devices = subject.evaluator->devices();
-    subject.device = assumed_device();
-    for (const DeviceInfo& device : devices) {
-        if (device.index != options.device) continue;
-        subject.device = device;
-        subject.has_device = true;
+}  // namespace
+
+Subject prepare(Context& context, const SubjectOptions& options, std::stop_token stop) {
+    Subject subject;
+    Task loaded = load_task(options.task);
+    ChosenEvaluator chosen = make_evaluator(context, options.evaluator);
+    subject.evaluator_name = std::move(chosen.name);
+    subject.evaluator = std::move(chosen.evaluator);
+    subject.compiler = context.registry.make<Compiler>("nvrtc", "{}", context.plugin_context());
+    find_device(subject, options.device);
+    if (subject.device.emulated) {
+        SmallTask small = emulator_task(loaded);
+        std::fprintf(stderr, "kernelforge: %s\n", small.note.c_str());
+        loaded = std::move(small.task);
     }
-    if (!devices.empty() && !subject.has_device) {
-        throw Error(ErrorCode::invalid_argument, fmt::format("--device {}: there are {} devices",
-                                                             options.device, devices.size()));
-    }
+    subject.task = std::make_shared<const Task>(std::move(loaded));
+    const Task& task = *subject.task;
+    subject.workloads = chosen_workloads(task, options);
     if (task.reference_cuda.empty()) {
         throw Error(
             ErrorCode::unsupported,

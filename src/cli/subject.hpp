@@ -17,6 +17,7 @@ namespace kernelforge::cli {
 struct Subject {
     std::shared_ptr<const Task> task;  // shared with the requests that are made from it
     std::vector<std::size_t> workloads;
+    std::string evaluator_name;
     std::unique_ptr<Evaluator> evaluator;
     std::unique_ptr<Compiler> compiler;
     DeviceInfo device;
@@ -26,8 +27,9 @@ struct Subject {
     std::vector<std::string> files;  ///< of the candidates, as given
 };
 
-/// Loads, finds the device, compiles. A candidate that fails is in `candidates` with its status; a
-/// reference that fails is an error.
+/// Loads, finds the device, compiles. On an emulated device the task is the one of small shapes,
+/// and the workloads of the options are counted among those. A candidate that fails is in
+/// `candidates` with its status; a reference that fails is an error.
 /// @throws Error of every kind
 [[nodiscard]] Subject prepare(Context& context, const SubjectOptions& options,
                               std::stop_token stop);

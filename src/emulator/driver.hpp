@@ -41,6 +41,11 @@ class EmulatedDevice {
     /// From here to `end_checked`, launches are checked against these views.
     void begin_checked(std::vector<View> views);
     void end_checked();
+    /// The variables of a module as views, to add to those of the tensors; constants are read-only.
+    [[nodiscard]] std::vector<View> variables(CUmodule module) const;
+    /// Registers of a thread of this kernel, which PTX does not say: they limit launches and
+    /// residency as on the device.
+    void set_registers(CUfunction function, int registers);
     /// What the last failed launch or module load was about, once.
     [[nodiscard]] std::optional<Report> take_report();
     /// Why the last module was refused (PtxError with its line), once.

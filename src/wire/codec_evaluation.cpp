@@ -6,7 +6,7 @@ namespace kernelforge::wire {
 KERNELFORGE_WIRE_FIELDS(Roofs, read_bytes_per_s, copy_bytes_per_s, write_bytes_per_s,
                         fp32_flop_per_s, bf16_flop_per_s, empty_kernel_s)
 KERNELFORGE_WIRE_FIELDS(DeviceInfo, index, name, uuid, arch, slots, wants_cubin, wants_ptx,
-                        multiprocessors, warp_size, max_threads_per_block,
+                        emulated, multiprocessors, warp_size, max_threads_per_block,
                         max_threads_per_multiprocessor, max_blocks_per_multiprocessor,
                         registers_per_multiprocessor, shared_bytes_per_multiprocessor,
                         max_shared_bytes_per_block, reserved_shared_bytes_per_block, l2_bytes,

@@ -22,6 +22,8 @@ constexpr const char* help =
     "  compile   compiles candidates\n"
     "  measure   judges and times candidates on one device\n"
     "            [--cupti PATH] [--no-cupti]\n"
+    "  emulate   judges candidates on an emulated device\n"
+    "            [--threads N] [--no-check]\n"
     "\n"
     "other options:\n"
     "  --help     print this text\n"
@@ -46,12 +48,14 @@ int main(int argc, char** argv) {
     const std::vector<std::string> rest(words.begin() + 2, words.end());
     if (words[1] == "compile") return kernelforge::worker::run_compile_role(channel, rest);
     if (words[1] == "measure") return kernelforge::worker::run_measure_role(channel, rest);
-    if (words[1] == "profile" || words[1] == "emulate") {
+    if (words[1] == "emulate") return kernelforge::worker::run_emulate_role(channel, rest);
+    if (words[1] == "profile") {
         std::fprintf(stderr, "kernelforge-worker: role %s is not in this version\n",
                      words[1].c_str());
         return not_in_this_version;
     }
-    std::fprintf(stderr, "kernelforge-worker: unknown role %s, expected compile or measure\n",
+    std::fprintf(stderr,
+                 "kernelforge-worker: unknown role %s, expected compile, measure or emulate\n",
                  words[1].c_str());
     return usage_error;
 }

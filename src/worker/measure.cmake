@@ -29,8 +29,8 @@ kernelforge_add_room(measure_role
             cupti_recorder.cpp driver.cpp measure_admission.cpp measure_bench.cpp measure_collect.cpp measure_command.cpp
             measure_compare.cpp measure_device.cpp measure_evaluate.cpp measure_journal.cpp measure_memory.cpp
             measure_program.cpp measure_role.cpp measure_roofs.cpp measure_spans.cpp measure_timer.cpp measure_watch.cpp
-            measure_workload.cpp nvml.cpp
-    LIBRARIES kernelforge kernelforge_wire kernelforge_plan kernelforge_referee kernelforge_compile_role KernelForge::cuda_headers
+            measure_workload.cpp nvml.cpp static_cost.cpp
+    LIBRARIES kernelforge kernelforge_wire kernelforge_plan kernelforge_referee kernelforge_compile_role kernelforge_emulator_driver KernelForge::cuda_headers
               fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
 # Libraries of the toolkit that was built with are tried after the paths that a host gives.
 list(JOIN KERNELFORGE_CUDA_LIBRARY_FOLDERS ":" folders)

@@ -18,10 +18,14 @@ namespace {
 constexpr std::size_t input_spread = std::size_t{64} << 20;
 constexpr std::size_t large_input_bytes = std::size_t{256} << 20;
 /// Room for outputs and workspaces, which is poisoned before every call: 8,192 places.
-constexpr std::size_t written_spread = std::size_t{2} << 20;
+constexpr std::size_t usual_written_spread = std::size_t{2} << 20;
 /// Largest waste of a region for what is written: all of it is poisoned before every call. A
 /// quarter of the tensor, or this.
 constexpr std::size_t least_slack = std::size_t{8} << 20;
+/// On an emulated device memory is the host's, there are no caches, and the checker sees every
+/// access beside a tensor: 256 places are enough. The slack is one page of the device.
+constexpr std::size_t emulated_spread = std::size_t{64} << 10;
+constexpr std::size_t emulated_slack = std::size_t{2} << 20;
 constexpr std::size_t tensor_alignment = 256;
 constexpr std::size_t counter_bytes = 128;
 
@@ -34,22 +38,6 @@ std::size_t bytes_of(const TensorSpec& tensor, const std::vector<std::int64_t>& 
         }
     }
     return bytes;
-}
-
-MemoryPool::Lease acquire_written(MemoryPool& pool, std::size_t bytes) {
-    const std::size_t wanted = bytes + written_spread + tensor_alignment;
-    return pool.acquire(wanted, wanted + std::max(least_slack, bytes / 4));
-}
-
-MemoryPool::Lease acquire_input(MemoryPool& pool, std::size_t bytes) {
-    const std::size_t least = bytes + written_spread + tensor_alignment;
-    if (bytes >= large_input_bytes) return pool.acquire(least);
-    try {
-        return pool.acquire(bytes + input_spread + tensor_alignment);
-    } catch (const DriverError& error) {
-        if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) throw;
-        return pool.acquire(least);
-    }
 }
 
 /// Tensors of a bench for `placement_step`: inputs by ordinal, then outputs, then workspaces.
@@ -88,6 +76,33 @@ Bench::Bench(Device& device, const Task& task, const Workload& workload, std::ui
 
 Bench::~Bench() = default;
 
+bool Bench::is_constant(const Input& input) const {
+    const auto& constant = task_.constant_inputs;
+    return std::find(constant.begin(), constant.end(), input.spec->name) != constant.end();
+}
+
+std::size_t Bench::written_spread() const {
+    return device_.emulated() != nullptr ? emulated_spread : usual_written_spread;
+}
+
+MemoryPool::Lease Bench::acquire_written(std::size_t bytes) {
+    const std::size_t wanted = bytes + written_spread() + tensor_alignment;
+    const std::size_t slack = device_.emulated() != nullptr ? emulated_slack : least_slack;
+    return device_.pool().acquire(wanted, wanted + std::max(slack, bytes / 4));
+}
+
+MemoryPool::Lease Bench::acquire_input(std::size_t bytes) {
+    MemoryPool& pool = device_.pool();
+    const std::size_t least = bytes + written_spread() + tensor_alignment;
+    if (bytes >= large_input_bytes || device_.emulated() != nullptr) return pool.acquire(least);
+    try {
+        return pool.acquire(bytes + input_spread + tensor_alignment);
+    } catch (const DriverError& error) {
+        if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) throw;
+        return pool.acquire(least);
+    }
+}
+
 void Bench::add_inputs(const Task& task, const std::map<std::string, std::int64_t>& axes) {
     std::uint32_t ordinal = 0;
     for (const TensorSpec& tensor : task.definition.inputs) {
@@ -100,7 +115,7 @@ void Bench::add_inputs(const Task& task, const std::map<std::string, std::int64_
         input.ordinal = own;
         input.inplace = std::any_of(task.inplace.begin(), task.inplace.end(),
                                     [&](const auto& pair) { return pair.second == tensor.name; });
-        if (!input.inplace) input.lease = acquire_input(device_.pool(), input.bytes);
+        if (!input.inplace) input.lease = acquire_input(input.bytes);
         inputs_.push_back(std::move(input));
     }
 }
@@ -133,7 +148,7 @@ void Bench::add_outputs(const Task& task, const std::map<std::string, std::int64
 OutputSet Bench::make_outputs() {
     OutputSet outputs;
     for (const Output& output : outputs_) {
-        outputs.leases.push_back(acquire_written(device_.pool(), output.bytes));
+        outputs.leases.push_back(acquire_written(output.bytes));
     }
     move_outputs(outputs, 0);
     return outputs;
@@ -143,9 +158,8 @@ WorkspaceSet Bench::make_workspaces(const Program& program) {
     WorkspaceSet workspaces;
     for (const plan::ResolvedWorkspace& workspace : program.workspaces()) {
         try {
-            workspaces.leases.push_back(
-                acquire_written(device_.pool(), static_cast<std::size_t>(workspace.bytes) +
-                                                    static_cast<std::size_t>(workspace.align)));
+            workspaces.leases.push_back(acquire_written(static_cast<std::size_t>(workspace.bytes) +
+                                                        static_cast<std::size_t>(workspace.align)));
         } catch (const DriverError& error) {
             if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) throw;
             throw Verdict(EvaluationStatus::launch_error,
@@ -184,10 +198,7 @@ void Bench::fill_inputs(referee::Distribution distribution, std::uint64_t seed, 
                         Clock::time_point deadline, Which which) {
     device_.wait(deadline);
     for (Input& input : inputs_) {
-        const auto& constant = task_.constant_inputs;
-        const bool is_constant =
-            std::find(constant.begin(), constant.end(), input.spec->name) != constant.end();
-        if (which != Which::all && is_constant != (which == Which::constant)) continue;
+        if (which != Which::all && is_constant(input) != (which == Which::constant)) continue;
         input.fill =
             referee::fill_parameters(task_, axes_, *input.spec, input.ordinal, distribution, seed);
         if (input.inplace) continue;
@@ -289,6 +300,32 @@ Addresses Bench::addresses(const Program& program, const OutputSet& outputs,
         addresses[program.workspaces()[i].name] = workspaces.addresses[i];
     }
     return addresses;
+}
+
+std::vector<emulator::View> Bench::views(const Program& program, const OutputSet& outputs,
+                                         const WorkspaceSet& workspaces, Which which) const {
+    std::vector<emulator::View> views = program.variables();
+    const auto add = [&](std::uint64_t address, std::size_t bytes, std::string name, bool writable,
+                         bool initialised) {
+        if (bytes != 0) views.push_back({address, bytes, std::move(name), writable, initialised});
+    };
+    const bool preparing = which == Which::constant;
+    for (const Input& input : inputs_) {
+        if (input.inplace || (preparing && !is_constant(input))) continue;
+        add(input.address, input.bytes, input.spec->name, false, true);
+    }
+    for (std::size_t i = 0; i < outputs_.size() && !preparing; ++i) {
+        const Output& output = outputs_[i];
+        add(outputs.addresses[i], output.bytes, output.spec->name, true, output.shares != nullptr);
+    }
+    for (std::size_t i = 0; i < workspaces.addresses.size(); ++i) {
+        const plan::ResolvedWorkspace& workspace = program.workspaces()[i];
+        // Those that start as zero are written by a memset of the plan.
+        const bool initialised = !preparing && (workspace.prepared || !starts_poisoned(workspace));
+        add(workspaces.addresses[i], static_cast<std::size_t>(workspace.bytes),
+            "workspace " + workspace.name, true, initialised);
+    }
+    return views;
 }
 
 CUdeviceptr Bench::selfzero_counter() const {

@@ -86,6 +86,13 @@ class Bench {
     [[nodiscard]] Addresses addresses(const Program& program, const OutputSet& outputs,
                                       const WorkspaceSet& workspaces) const;
 
+    /// What the steps of a call may touch, by name and with their exact bytes. During
+    /// `//@prepare` (`Which::constant`): constant inputs and workspaces alone.
+    [[nodiscard]] std::vector<emulator::View> views(const Program& program,
+                                                    const OutputSet& outputs,
+                                                    const WorkspaceSet& workspaces,
+                                                    Which which) const;
+
     /// Enqueues the counting of what `selfzero` workspaces hold after a call, for `compare` and
     /// `check_selfzero` to find.
     void count_selfzero(const Program& program, const WorkspaceSet& workspaces);
@@ -114,6 +121,10 @@ class Bench {
     };
 
   private:
+    [[nodiscard]] bool is_constant(const Input& input) const;
+    [[nodiscard]] std::size_t written_spread() const;
+    [[nodiscard]] MemoryPool::Lease acquire_written(std::size_t bytes);
+    [[nodiscard]] MemoryPool::Lease acquire_input(std::size_t bytes);
     void poison_around(const Region& region, CUdeviceptr begin, std::size_t bytes);
     [[nodiscard]] CUdeviceptr selfzero_counter() const;
     void add_inputs(const Task& task, const std::map<std::string, std::int64_t>& axes);

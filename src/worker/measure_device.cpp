@@ -88,11 +88,12 @@ std::vector<DeviceInfo> list_devices(const Driver& driver) {
 }
 
 Device::Device(const Driver& driver, const DeviceInfo& info, CuptiRecorder* recorder,
-               std::string no_recorder)
+               std::string no_recorder, emulator::EmulatedDevice* emulated)
     : driver_(driver),
       info_(info),
       recorder_(recorder),
       no_recorder_(std::move(no_recorder)),
+      emulated_(emulated),
       pool_(driver, info.index) {
     driver_.check(driver_.cuDeviceGet(&device_, info_.index), "cuDeviceGet");
     std::array<char, 32> bus_id{};
@@ -104,14 +105,18 @@ Device::Device(const Driver& driver, const DeviceInfo& info, CuptiRecorder* reco
     if (nvml_ != nullptr) company_.before = nvml_->read().processes;
     make_context();
     if (nvml_ != nullptr) company_.after = nvml_->read().processes;
-    flush_write_ = pool_.acquire(flush_bytes(info_));
-    flush_read_ = pool_.acquire(flush_bytes(info_));
+    if (emulated_ == nullptr) {
+        flush_write_ = pool_.acquire(flush_bytes(info_));
+        flush_read_ = pool_.acquire(flush_bytes(info_));
+    }
     result_page_ = pool_.acquire(host_page_bytes);
     own_page_ = pool_.acquire(own_page_bytes);
     void* page = nullptr;
     driver_.check(driver_.cuMemHostAlloc(&page, host_page_bytes, 0), "cuMemHostAlloc");
     host_page_ = static_cast<std::byte*>(page);
-    poison(flush_read_.region().base(), flush_read_.region().capacity());
+    if (emulated_ == nullptr) {
+        poison(flush_read_.region().base(), flush_read_.region().capacity());
+    }
 }
 
 void Device::make_context() {
@@ -122,7 +127,8 @@ void Device::make_context() {
     driver_.check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     driver_.check(driver_.cuModuleLoadData(&module_, referee::device_ptx().data()),
                   "cuModuleLoadData of the referee's kernels");
-    if (info_.arch == "sm_90a") {
+    // Roofs alone need them.
+    if (info_.arch == "sm_90a" && emulated_ == nullptr) {
         driver_.check(driver_.cuModuleLoadData(&hopper_module_, referee::hopper_ptx().data()),
                       "cuModuleLoadData of the referee's Hopper kernels");
     }
@@ -159,6 +165,12 @@ Nvml::Reading Device::read_state() const {
     Nvml::Reading reading = nvml_->read();
     reading.other_processes = other_processes(company_, reading.processes);
     return reading;
+}
+
+std::string Device::explain(const DriverError& error) {
+    if (emulated_ == nullptr) return error.what();
+    const std::optional<emulator::Report> report = emulated_->take_report();
+    return report ? report->message : error.what();
 }
 
 CUfunction Device::referee_kernel(const std::string& name) {
@@ -216,11 +228,17 @@ void Device::launch_cooperative(const std::string& kernel, const referee::Launch
 
 void Device::poison(CUdeviceptr address, std::size_t bytes) {
     if (bytes == 0) return;
+    if (emulated_ != nullptr) {
+        // What the kernel writes, without executing it.
+        driver_.check(driver_.cuMemsetD8Async(address, 0xFF, bytes, stream_), "poisoning");
+        return;
+    }
     referee::PoisonParameters parameters{address, bytes};
     launch("kf_poison", referee::bytes_shape(bytes, info_.multiprocessors), &parameters);
 }
 
 void Device::scrub(int local_bytes) {
+    if (emulated_ != nullptr) return;
     const std::string local(referee::scrub_local_kernel(local_bytes));
     const CUdeviceptr arrivals = own_page_.region().base();
     // Not left to the kernels: a candidate that finds the counters must not stop the next scrub.
@@ -262,6 +280,7 @@ void Device::reset_persisting_l2() {
 }
 
 void Device::flush() {
+    if (emulated_ != nullptr) return;
     referee::StreamParameters write;
     write.data = flush_write_.region().base();
     write.bytes = flush_bytes(info_) / 16 * 16;

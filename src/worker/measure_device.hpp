@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/driver.hpp"
 #include "kernelforge/evaluator.hpp"
 #include "referee/device_code.hpp"
 #include "worker/cupti_recorder.hpp"
@@ -43,9 +44,10 @@ struct ClockOffsets {
 class Device {
   public:
     /// `driver` must outlive the device; `recorder` may be null, `no_recorder` then says why.
+    /// `emulated`: whose driver it is, where it is one; outlives the device.
     /// @throws Error device_unavailable
     Device(const Driver& driver, const DeviceInfo& info, CuptiRecorder* recorder,
-           std::string no_recorder);
+           std::string no_recorder, emulator::EmulatedDevice* emulated = nullptr);
     ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
@@ -54,6 +56,11 @@ class Device {
     [[nodiscard]] const DeviceInfo& info() const noexcept { return info_; }
     [[nodiscard]] CUstream stream() const noexcept { return stream_; }
     [[nodiscard]] MemoryPool& pool() noexcept { return pool_; }
+    /// Null on hardware. On an emulated device nothing is timed, and nothing that an earlier kernel
+    /// left needs clearing from multiprocessors and caches: `flush` and `scrub` do nothing.
+    [[nodiscard]] emulator::EmulatedDevice* emulated() const noexcept { return emulated_; }
+    /// What a driver's error was about, after which an emulated device works again.
+    [[nodiscard]] std::string explain(const DriverError& error);
     /// Null when spans come from events.
     [[nodiscard]] CuptiRecorder* recorder() const noexcept { return recorder_; }
     [[nodiscard]] const std::string& no_recorder() const noexcept { return no_recorder_; }
@@ -122,6 +129,7 @@ class Device {
     DeviceInfo info_;
     CuptiRecorder* recorder_;
     std::string no_recorder_;
+    emulator::EmulatedDevice* emulated_;
     CUdevice device_ = 0;
     CUcontext context_ = nullptr;
     CUstream stream_ = nullptr;

@@ -132,13 +132,17 @@ class Judging {
             result.status = status;
             result.message = message;
             drop_times(result);
-            if (lost) end_now(position, result);
+            // An emulated device works again.
+            if (lost && job_.device.emulated() == nullptr) end_now(position, result);
         };
         try {
             judge(run, position, timed, result, checked);
         } catch (const ExcludedShape& excluded) {
             refused_ = is_hidden(position);
             if (!refused_) fail(excluded.status(), excluded.what(), false);
+        } catch (const Rejected& rejected) {
+            fail(rejected.status(), rejected.what(), false);
+            if (evaluation_.rule.empty()) evaluation_.rule = rejected.rule();
         } catch (const Verdict& verdict) {
             fail(verdict.status(), verdict.what(), is_lost(verdict.status()));
         } catch (const DeviceTimeout&) {
@@ -147,7 +151,13 @@ class Judging {
                              request_.time_limit.count()),
                  true);
         } catch (const DriverError& error) {
-            fail(EvaluationStatus::evaluator_failed, error.what(), is_sticky(error.result()));
+            const std::string why = job_.device.explain(error);
+            const bool late = job_.device.emulated() != nullptr && Clock::now() >= job_.deadline;
+            fail(late ? EvaluationStatus::timed_out : EvaluationStatus::evaluator_failed,
+                 late ? fmt::format("the evaluation did not fit in its time limit of {} ms: {}",
+                                    request_.time_limit.count(), why)
+                      : why,
+                 is_sticky(error.result()));
         } catch (const Error& error) {
             fail(EvaluationStatus::evaluator_failed, error.what(), false);
         }
@@ -221,7 +231,7 @@ void judge_request(Device& device, const EvaluationRequest& request, Clock::time
     refuse_large_globals(request.candidate);
     CallTimer timer(device);
     std::optional<BlockWatch> watch;
-    if (is_timed(request.depth)) watch.emplace(device);
+    if (is_timed(request.depth) && device.emulated() == nullptr) watch.emplace(device);
     std::optional<Contender> reference;
     try {
         reference.emplace(device, request.reference, task, "reference");
@@ -242,6 +252,7 @@ void judge_request(Device& device, const EvaluationRequest& request, Clock::time
                   opponent ? &*opponent : nullptr,
                   timer,
                   watch ? &*watch : nullptr};
+    if (device.emulated() != nullptr) device.emulated()->set_deadline(job.deadline);
     Judging(job, started, last_word, evaluation).run();
     summarize_workloads(task, evaluation, request.hidden);
     check_admission(device, request, job.deadline, evaluation);
@@ -253,11 +264,13 @@ void summarize_workloads(const Task& task, Evaluation& evaluation,
                          std::span<const Workload> hidden) {
     evaluation.status = EvaluationStatus::ok;
     evaluation.message.clear();
+    const std::string rule = std::exchange(evaluation.rule, {});
     const auto fails = [&](EvaluationStatus status, const std::string& where,
                            const std::string& message) {
         if (status == EvaluationStatus::ok) return false;
         evaluation.status = status;
         evaluation.message = fmt::format("on {}: {}", where, message);
+        if (status == EvaluationStatus::rejected) evaluation.rule = rule;
         return true;
     };
     for (const WorkloadResult& result : evaluation.workloads) {
@@ -279,13 +292,16 @@ Evaluation evaluate(Device& device, const EvaluationRequest& request, const Last
     Evaluation evaluation;
     evaluation.id = request.id;
     evaluation.device = device.info().name;
-    evaluation.evaluator = "cuda";
+    evaluation.evaluator = device.emulated() != nullptr ? "emulator" : "cuda";
     try {
         judge_request(device, request, started, last_word, evaluation);
+    } catch (const Rejected& rejected) {
+        evaluation.status = rejected.status();
+        evaluation.message = rejected.what();
+        evaluation.rule = rejected.rule();
     } catch (const Verdict& verdict) {
         evaluation.status = verdict.status();
         evaluation.message = verdict.what();
-        if (verdict.status() == EvaluationStatus::rejected) evaluation.rule = "device_globals";
     }
     evaluation.total_time = Clock::now() - started;
     return evaluation;

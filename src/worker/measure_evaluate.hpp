@@ -35,7 +35,8 @@ using LastWord = std::function<void(const Evaluation& evaluation, EvaluationStat
                                                           const std::string& output);
 
 /// Copies the first failure of a workload, else of a hidden shape, to the evaluation: status, and
-/// the message with the axes in front. `hidden` are those of the request.
+/// the message with the axes in front. `Evaluation::rule`, that of the first rejected shape, stays
+/// where the first failure is a rejection. `hidden` are those of the request.
 void summarize_workloads(const Task& task, Evaluation& evaluation,
                          std::span<const Workload> hidden = {});
 

@@ -106,8 +106,9 @@ CUtensorMapL2promotion l2_promotion(plan::TensorMap::L2Promotion promotion) {
 }
 
 /// @throws Verdict plan_error when the buffer is not aligned as a map needs
-CUtensorMap encode_map(const Driver& driver, const plan::ResolvedTensorMap& map,
+CUtensorMap encode_map(const Device& device, const plan::ResolvedTensorMap& map,
                        std::uint64_t buffer) {
+    const Driver& driver = device.driver();
     constexpr std::uint64_t alignment = 16;
     const std::uint64_t address = buffer + static_cast<std::uint64_t>(map.offset);
     if (address % alignment != 0) {
@@ -131,9 +132,11 @@ CUtensorMap encode_map(const Driver& driver, const plan::ResolvedTensorMap& map,
                      : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result == CUDA_SUCCESS) return encoded;
     if (is_sticky(result)) driver.check(result, "cuTensorMapEncodeTiled of " + map.name);
+    std::string why = driver.describe(result);
+    if (device.emulated() != nullptr) why = device.emulated()->take_refusal();
     throw Verdict(EvaluationStatus::plan_error,
                   fmt::format("{}: the driver refuses tensor map {}: {}", to_string(map.position),
-                              map.name, driver.describe(result)));
+                              map.name, why));
 }
 
 }  // namespace
@@ -172,17 +175,7 @@ LoadedBuild::LoadedBuild(Device& device, const CompileResult& build)
 
 void LoadedBuild::load() {
     if (build_.cubin.empty() && build_.kernels.empty()) return;
-    const Driver& driver = device_.driver();
-    const CUresult loaded = build_.cubin.empty()
-                                ? CUDA_ERROR_INVALID_IMAGE
-                                : driver.cuModuleLoadData(&module_, build_.cubin.data());
-    if (loaded != CUDA_SUCCESS) {
-        module_ = nullptr;
-        if (is_sticky(loaded)) driver.check(loaded, "cuModuleLoadData");
-        throw Verdict(EvaluationStatus::launch_error,
-                      fmt::format("the cubin for {} cannot be loaded on {}: {}", build_.arch,
-                                  device_.info().name, driver.describe(loaded)));
-    }
+    load_module();
     try {
         find_functions();
         save_globals();
@@ -190,6 +183,30 @@ void LoadedBuild::load() {
         unload();
         throw;
     }
+}
+
+void LoadedBuild::load_module() {
+    const Driver& driver = device_.driver();
+    const bool emulated = device_.emulated() != nullptr;
+    const std::string& image = emulated ? build_.ptx : build_.cubin;
+    const CUresult loaded =
+        image.empty() ? CUDA_ERROR_INVALID_IMAGE : driver.cuModuleLoadData(&module_, image.c_str());
+    if (loaded == CUDA_SUCCESS) return;
+    module_ = nullptr;
+    if (emulated && loaded == CUDA_ERROR_INVALID_PTX) {
+        throw Rejected(not_emulated_rule,
+                       "the emulator cannot execute it: " + device_.emulated()->take_refusal());
+    }
+    if (is_sticky(loaded)) driver.check(loaded, "cuModuleLoadData");
+    throw Verdict(
+        EvaluationStatus::launch_error,
+        fmt::format("the {} for {} cannot be loaded on {}: {}", emulated ? "PTX" : "cubin",
+                    build_.arch, device_.info().name, driver.describe(loaded)));
+}
+
+std::vector<emulator::View> LoadedBuild::variables() const {
+    if (device_.emulated() == nullptr || module_ == nullptr) return {};
+    return device_.emulated()->variables(module_);
 }
 
 void LoadedBuild::unload() noexcept {
@@ -215,8 +232,12 @@ void LoadedBuild::find_functions() {
     for (const KernelFacts& kernel : build_.kernels) {
         CUfunction function = nullptr;
         const std::string& symbol = kernel.lowered_name.empty() ? kernel.name : kernel.lowered_name;
-        if (driver.cuModuleGetFunction(&function, module_, symbol.c_str()) == CUDA_SUCCESS) {
-            functions_.emplace(kernel.name, function);
+        if (driver.cuModuleGetFunction(&function, module_, symbol.c_str()) != CUDA_SUCCESS) {
+            continue;
+        }
+        functions_.emplace(kernel.name, function);
+        if (device_.emulated() != nullptr && kernel.registers_per_thread) {
+            device_.emulated()->set_registers(function, *kernel.registers_per_thread);
         }
     }
     // What was allowed before a reload.
@@ -384,6 +405,12 @@ void Program::make_library_calls(Libraries* libraries) {
     for (const plan::ResolvedStep& step : resolved_.steps) {
         const auto* call = std::get_if<plan::ResolvedCall>(&step);
         if (call == nullptr) continue;
+        if (device_.emulated() != nullptr) {
+            throw Rejected(not_emulated_rule,
+                           fmt::format("{}: library step {} cannot run: the emulator executes PTX, "
+                                       "and libraries bring none",
+                                       to_string(call->position), call->function));
+        }
         if (libraries == nullptr) {
             throw Verdict(
                 EvaluationStatus::plan_error,
@@ -508,7 +535,7 @@ std::map<std::string, CUtensorMap> Program::encode(const std::vector<plan::Resol
                 throw Error(ErrorCode::internal,
                             "the buffer of tensor map " + argument.name + " has no address");
             }
-            encoded.emplace(argument.name, encode_map(device_.driver(), *found, buffer->second));
+            encoded.emplace(argument.name, encode_map(device_, *found, buffer->second));
         }
     }
     return encoded;
@@ -583,6 +610,20 @@ std::vector<LaunchFacts> Program::launch_facts() {
             build_.occupancy(launch->kernel, static_cast<int>(threads), launch->shared_bytes);
         if (blocks > 0) fact.blocks_per_multiprocessor = blocks;
         facts.push_back(std::move(fact));
+    }
+    return facts;
+}
+
+std::vector<KernelFacts> Program::kernel_facts() const {
+    std::vector<KernelFacts> facts;
+    for (const auto& step : resolved_.steps) {
+        const auto* launch = std::get_if<plan::ResolvedLaunch>(&step);
+        if (launch == nullptr) continue;
+        const std::vector<KernelFacts>& kernels = build_.build().kernels;
+        const auto found =
+            std::find_if(kernels.begin(), kernels.end(),
+                         [&](const KernelFacts& each) { return each.name == launch->kernel; });
+        facts.push_back(found != kernels.end() ? *found : KernelFacts{});
     }
     return facts;
 }

@@ -28,6 +28,20 @@ class Verdict : public Error {
     EvaluationStatus status_;
 };
 
+/// A rule refuses the candidate: `Evaluation::rule`.
+class Rejected final : public Verdict {
+  public:
+    Rejected(std::string rule, const std::string& message)
+        : Verdict(EvaluationStatus::rejected, message), rule_(std::move(rule)) {}
+    [[nodiscard]] const std::string& rule() const noexcept { return rule_; }
+
+  private:
+    std::string rule_;
+};
+
+/// The rule that refuses what the emulator cannot execute.
+inline constexpr const char* not_emulated_rule = "not_emulated";
+
 /// The plan's `//@valid` is false: the candidate does not claim this shape.
 class ExcludedShape final : public Verdict {
   public:
@@ -41,8 +55,9 @@ class ExcludedShape final : public Verdict {
 /// each call, so that a call cannot leave anything to the next one. [device]
 class LoadedBuild {
   public:
+    /// On an emulated device the PTX is loaded, on hardware the cubin.
     /// @throws Verdict compile_error (the build failed), launch_error (the driver refuses the
-    /// cubin)
+    /// cubin); Rejected not_emulated
     LoadedBuild(Device& device, const CompileResult& build);
     ~LoadedBuild();
     LoadedBuild(const LoadedBuild&) = delete;
@@ -68,14 +83,17 @@ class LoadedBuild {
                                int cluster);
     /// Enqueues the restoring of writable globals.
     void restore_globals();
+    /// The module's variables, on an emulated device.
+    [[nodiscard]] std::vector<emulator::View> variables() const;
 
   private:
+    void load();
     struct Global {
         CUdeviceptr address = 0;
         std::size_t bytes = 0;
         CUdeviceptr initial = 0;  ///< in `initial_`
     };
-    void load();
+    void load_module();
     void unload() noexcept;
     void find_functions();
     void allow_large_clusters(const std::string& kernel);
@@ -133,6 +151,9 @@ class Program {
     static void reload(Program& first, Program& second) {
         LoadedBuild::reload(first.build_, second.build_);
     }
+    [[nodiscard]] std::vector<emulator::View> variables() const { return build_.variables(); }
+    /// What the compiler says of the kernel of each launch, in order.
+    [[nodiscard]] std::vector<KernelFacts> kernel_facts() const;
     /// Largest stack that a thread of the module's kernels can use, bytes: what the compiler says
     /// and `Device::stack_limit_bytes`.
     [[nodiscard]] int local_bytes() const;

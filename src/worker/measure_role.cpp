@@ -5,17 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <sstream>
 #include <thread>
 
 #include "base/json_text.hpp"
+#include "emulator/driver.hpp"
 #include "wire/channel.hpp"
 #include "wire/codec.hpp"
 #include "worker/measure_compare.hpp"
 #include "worker/measure_device.hpp"
 #include "worker/measure_evaluate.hpp"
+#include "worker/measure_program.hpp"
 #include "worker/roles.hpp"
 
 namespace kernelforge::worker {
@@ -28,17 +31,36 @@ constexpr int exit_context_lost = 70;
 constexpr int exit_device_busy = 71;
 constexpr int clean_end_ms = 500;
 
+enum class Kind { measure, emulate };
+
 struct Arguments {
+    Kind kind = Kind::measure;
+    emulator::DriverOptions emulator;
     std::vector<std::string> cupti_paths;
     bool use_cupti = true;
     std::vector<std::string> plugins;  ///< of comparators
     LibraryOptions libraries;
 };
 
-std::optional<Arguments> parse_arguments(const std::vector<std::string>& words) {
+/// A number of threads; nothing for other text.
+std::optional<int> parse_threads(const std::string& text) {
+    constexpr int most = 1024;
+    int threads = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+    const bool all = error == std::errc() && end == text.data() + text.size();
+    return all && threads >= 0 && threads <= most ? std::optional(threads) : std::nullopt;
+}
+
+std::optional<Arguments> parse_arguments(Kind kind, const std::vector<std::string>& words) {
     Arguments arguments;
+    arguments.kind = kind;
     for (std::size_t i = 0; i < words.size(); ++i) {
-        if (words[i] == "--cupti" && i + 1 < words.size()) {
+        if (kind == Kind::emulate && words[i] == "--threads" && i + 1 < words.size() &&
+            parse_threads(words[i + 1])) {
+            arguments.emulator.threads = *parse_threads(words[++i]);
+        } else if (kind == Kind::emulate && words[i] == "--no-check") {
+            arguments.emulator.check = false;
+        } else if (words[i] == "--cupti" && i + 1 < words.size()) {
             arguments.cupti_paths.push_back(words[++i]);
         } else if (words[i] == "--plugin" && i + 1 < words.size()) {
             arguments.plugins.push_back(words[++i]);
@@ -49,8 +71,8 @@ std::optional<Arguments> parse_arguments(const std::vector<std::string>& words) 
         } else if (words[i] == "--no-cupti") {
             arguments.use_cupti = false;
         } else {
-            std::fprintf(stderr, "kernelforge-worker --role measure: unknown argument %s\n",
-                         words[i].c_str());
+            std::fprintf(stderr, "kernelforge-worker --role %s: unknown argument %s\n",
+                         kind == Kind::emulate ? "emulate" : "measure", words[i].c_str());
             return std::nullopt;
         }
     }
@@ -129,7 +151,10 @@ class MeasureRole {
         if (type == "roofs") {
             const std::optional<JsonNode> body = root.find("body");
             const auto index = body && body->json().is_object() ? body->integer_or("device", 0) : 0;
-            return wire::message("roofs", wire::encode(measure_roofs(device(index))));
+            // An emulated device has no ceilings of its own.
+            return wire::message("roofs", wire::encode(arguments_.kind == Kind::emulate
+                                                           ? Roofs{}
+                                                           : measure_roofs(device(index))));
         }
         if (type == "evaluate") {
             return wire::message("evaluation", wire::encode(evaluation(root.at("body"))));
@@ -149,13 +174,28 @@ class MeasureRole {
 
     Evaluation evaluation(const JsonNode& body) {
         const auto request = wire::decode<EvaluationRequest>(body);
-        if (request.command) return run_command_baseline(request);
+        if (request.command) {
+            return arguments_.kind == Kind::emulate ? refuse_command(request)
+                                                    : run_command_baseline(request);
+        }
         load_plugins();
         return evaluate(
             device(request.device), request, [&](const Evaluation& verdict, EvaluationStatus why) {
                 send(wire::message("evaluation", wire::encode(verdict)));
                 ::_exit(why == EvaluationStatus::timed_out ? exit_device_busy : exit_context_lost);
             });
+    }
+
+    static Evaluation refuse_command(const EvaluationRequest& request) {
+        Evaluation evaluation;
+        evaluation.id = request.id;
+        evaluation.evaluator = "emulator";
+        evaluation.status = EvaluationStatus::rejected;
+        evaluation.rule = not_emulated_rule;
+        evaluation.message =
+            "baseline " + request.command->name +
+            " is a program that measures on a GPU: the emulator executes PTX and has no times";
+        return evaluation;
     }
 
     /// Once, at the first evaluation, so that what is wrong with a plugin is an answer.
@@ -166,6 +206,10 @@ class MeasureRole {
     }
 
     const std::vector<DeviceInfo>& known_devices() {
+        if (!devices_ && arguments_.kind == Kind::emulate) {
+            emulated_ = std::make_unique<emulator::EmulatedDevice>(arguments_.emulator);
+            devices_ = {emulated_->info()};
+        }
         if (!devices_) {
             driver_ = load_driver();
             devices_ = driver_ != nullptr ? list_devices(*driver_) : std::vector<DeviceInfo>{};
@@ -181,9 +225,13 @@ class MeasureRole {
         });
         if (info == known.end()) {
             throw Error(ErrorCode::device_unavailable,
-                        driver_ == nullptr
+                        driver_ == nullptr && emulated_ == nullptr
                             ? "there is no NVIDIA driver (libcuda.so.1 was not found)"
                             : fmt::format("there is no device {} among {}", index, known.size()));
+        }
+        if (device_ == nullptr && emulated_ != nullptr) {
+            device_ = std::make_unique<Device>(emulated_->driver(), *info, nullptr,
+                                               "nothing is timed", emulated_.get());
         }
         if (device_ == nullptr) {
             CuptiOutcome cupti{nullptr, "switched off"};
@@ -207,15 +255,13 @@ class MeasureRole {
     Arguments arguments_;
     std::size_t loaded_plugins_ = 0;
     std::unique_ptr<const Driver> driver_;
+    std::unique_ptr<emulator::EmulatedDevice> emulated_;
     std::optional<std::vector<DeviceInfo>> devices_;
     std::unique_ptr<CuptiRecorder> recorder_;
     std::unique_ptr<Device> device_;
 };
 
-}  // namespace
-
-int run_measure_role(int channel, const std::vector<std::string>& arguments) {
-    const std::optional<Arguments> parsed = parse_arguments(arguments);
+int serve(int channel, const std::optional<Arguments>& parsed) {
     if (!parsed) return 2;
     // Programs that are started from here must not keep the channel open.
     ::fcntl(channel, F_SETFD, FD_CLOEXEC);
@@ -230,9 +276,20 @@ int run_measure_role(int channel, const std::vector<std::string>& arguments) {
             if (received.outcome == wire::Channel::Outcome::message) role.serve(received.message);
         }
     } catch (const Error& error) {
-        std::fprintf(stderr, "kernelforge-worker --role measure: %s\n", error.what());
+        std::fprintf(stderr, "kernelforge-worker --role %s: %s\n",
+                     parsed->kind == Kind::emulate ? "emulate" : "measure", error.what());
         return exit_protocol;
     }
+}
+
+}  // namespace
+
+int run_measure_role(int channel, const std::vector<std::string>& arguments) {
+    return serve(channel, parse_arguments(Kind::measure, arguments));
+}
+
+int run_emulate_role(int channel, const std::vector<std::string>& arguments) {
+    return serve(channel, parse_arguments(Kind::emulate, arguments));
 }
 
 }  // namespace kernelforge::worker

@@ -10,6 +10,7 @@
 #include "referee/distributions.hpp"
 #include "referee/statistics.hpp"
 #include "worker/compile_cubin.hpp"
+#include "worker/static_cost.hpp"
 
 namespace kernelforge::worker {
 
@@ -40,6 +41,16 @@ constexpr std::uint64_t most_global_bytes = 16384;
 constexpr std::uint64_t stream_places = 0x706c61636573ULL;
 constexpr std::uint64_t stream_journal = 0x6a6f75726e616cULL;
 constexpr std::uint64_t stream_sets = 0x73657473ULL;
+
+/// By how its launches look, where no time can be measured.
+Timing modelled_timing(const DeviceInfo& device, Program& program) {
+    const double seconds = static_cost_s(device, program.launch_facts(), program.kernel_facts());
+    Timing timing;
+    timing.median_s = timing.trimmed_mean_s = timing.p10_s = timing.p90_s = seconds;
+    timing.provenance = Provenance::modelled_static;
+    timing.clock = to_string(timing.provenance);
+    return timing;
+}
 
 std::uint64_t trials_of(EvaluationDepth depth) {
     switch (depth) {
@@ -102,9 +113,9 @@ std::unique_ptr<Program> Contender::program(const Task& task, const Workload& wo
     if (build == nullptr) {
         build = std::make_unique<LoadedBuild>(device_, compiled_.builds[index]);
     }
-    return std::make_unique<Program>(device_, *build, plan_, task, workload,
-                                     compiled_.candidate.bindings, alignments,
-                                     &device_.libraries());
+    return std::make_unique<Program>(
+        device_, *build, plan_, task, workload, compiled_.candidate.bindings, alignments,
+        device_.emulated() == nullptr ? &device_.libraries() : nullptr);
 }
 
 Alignments Contender::least_alignments(const Task& task, const Workload& workload) const {
@@ -142,8 +153,8 @@ void refuse_large_globals(const CompiledCandidate& candidate) {
             continue;  // the driver will refuse it with its own reason
         }
         if (bytes <= most_global_bytes) continue;
-        throw Verdict(
-            EvaluationStatus::rejected,
+        throw Rejected(
+            "device_globals",
             fmt::format("its __device__ variables take {} bytes, at most {} are allowed, because "
                         "they are restored before every call outside the measured time: use a "
                         "workspace with init=zero or init=selfzero, or __constant__ for a table",
@@ -219,6 +230,10 @@ void WorkloadRun::check() {
 
 std::string WorkloadRun::time(double budget_s) {
     make_opponent();
+    if (job_.device.emulated() != nullptr) {
+        model_times();
+        return "";
+    }
     time_prepare();
     const WarmUp warm = warm_up();
     SampleCount count = sample_count(job_.request.depth, warm.call_s, warm.span_s,
@@ -243,6 +258,17 @@ std::string WorkloadRun::time(double budget_s) {
     return trouble;
 }
 
+void WorkloadRun::model_times() {
+    const DeviceInfo& device = job_.device.info();
+    result_.timing = modelled_timing(device, *candidate_);
+    if (other_.program == nullptr) return;
+    result_.opponent_timing = modelled_timing(device, *other_.program);
+    PairedRatio paired;
+    paired.ratio = result_.opponent_timing->median_s / result_.timing->median_s;
+    paired.low = paired.high = paired.ratio;
+    result_.paired = paired;
+}
+
 std::string WorkloadRun::wrong() const {
     return bench_ ? bench_->describe_wrong(result_.outputs) : "";
 }
@@ -258,17 +284,68 @@ void WorkloadRun::trusted(const char* who, F&& f) {
     }
 }
 
-/// Enqueues or waits. A fault that shows here is that of the call that was enqueued last.
+/// Enqueues or waits. A fault that shows here is that of the call that was enqueued last, except on
+/// an emulated device, where `checked` has told it already.
 template <class F>
 void WorkloadRun::enqueuing(F&& f) {
     try {
         f();
     } catch (const DriverError& error) {
-        if (is_sticky(error.result())) crashed(error.result());
+        const bool at_once = job_.device.emulated() != nullptr;
+        if (is_sticky(error.result()) && !at_once) crashed(error.result());
         throw;
     } catch (const DeviceTimeout&) {
         hung();
     }
+}
+
+/// Enqueues steps of a plan, on an emulated device under its checker where they are judged.
+template <class F>
+void WorkloadRun::checked(Side& side, Bench::Which which, F&& f) {
+    emulator::EmulatedDevice* device = job_.device.emulated();
+    if (device == nullptr || !side.judged) {
+        f();
+        return;
+    }
+    struct Ends {
+        emulator::EmulatedDevice* device;
+        ~Ends() { device->end_checked(); }
+    };
+    device->begin_checked(bench_->views(*side.program, outputs_, side.workspaces, which));
+    const Ends ends{device};
+    try {
+        f();
+    } catch (const DriverError& error) {
+        // Everything runs at once: what fails here is one of these steps.
+        const std::optional<emulator::Report> report = device->take_report();
+        if (!report) throw;
+        refuse(*report);
+    }
+}
+
+/// What the emulator found, as a verdict.
+void WorkloadRun::refuse(const emulator::Report& report) const {
+    using Kind = emulator::Report::Kind;
+    switch (report.kind) {
+        case Kind::out_of_bounds:
+        case Kind::misaligned:
+        case Kind::read_only_write:
+        case Kind::trap:
+        case Kind::assertion:
+        case Kind::stack_overflow:
+            throw Verdict(EvaluationStatus::crashed, report.message);
+        case Kind::uninitialised:
+        case Kind::race:
+        case Kind::barrier_divergence:
+            throw Rejected("emulator_checker", report.message);
+        case Kind::deadlock:
+        case Kind::endless:
+            throw Verdict(EvaluationStatus::timed_out, report.message);
+        case Kind::bad_instruction:
+        case Kind::limit:
+            throw Rejected(not_emulated_rule, report.message);
+    }
+    throw Error(ErrorCode::internal, "a report of no known kind: " + report.message);
 }
 
 void WorkloadRun::crashed(CUresult result) const {
@@ -319,8 +396,9 @@ std::size_t WorkloadRun::set_of_pair(std::uint64_t order, std::uint64_t pair) co
 }
 
 bool WorkloadRun::scrubs() const {
-    // Under compute-sanitizer a thousand times slower, and nothing is timed there.
-    return job_.request.depth != EvaluationDepth::sanitize;
+    // Under compute-sanitizer a thousand times slower, and nothing is timed there. On an emulated
+    // device nothing is left over, and what nobody wrote is found by its checker.
+    return job_.device.emulated() == nullptr && job_.request.depth != EvaluationDepth::sanitize;
 }
 
 /// Everything that comes before a call, the same for checks and timed calls.
@@ -339,7 +417,9 @@ void WorkloadRun::set_up(Side& side, const InputSet& inputs) {
         bench_->prepare(program, outputs_, side.workspaces);
         running_ = &side;
         program.restore_globals();
-        program.enqueue_prepare(bench_->addresses(program, outputs_, side.workspaces), nullptr);
+        checked(side, Bench::Which::constant, [&] {
+            program.enqueue_prepare(bench_->addresses(program, outputs_, side.workspaces), nullptr);
+        });
         bench_->fill_inputs(inputs.distribution, inputs.seed, call, job_.deadline,
                             Bench::Which::others);
         bench_->prepare(program, outputs_, side.workspaces, Bench::Prepared::kept);
@@ -362,7 +442,10 @@ void WorkloadRun::call(Side& side, const InputSet& inputs, Purpose purpose) {
         if (scrubs()) job_.device.flush();
         if (timer != nullptr) timer->before_call(side.judged ? 0 : 1);
         running_ = &side;
-        side.program->enqueue(bench_->addresses(*side.program, outputs_, side.workspaces), timer);
+        checked(side, Bench::Which::all, [&] {
+            side.program->enqueue(bench_->addresses(*side.program, outputs_, side.workspaces),
+                                  timer);
+        });
         if (timer != nullptr) timer->after_call();
         if (side.judged) bench_->count_selfzero(*side.program, side.workspaces);
     });

@@ -69,7 +69,8 @@ class WorkloadRun {
     void prepare();
     /// Runs the depth's trials, until one is wrong. @throws as `prepare`
     void check();
-    /// Times and judges what was timed. @returns a sentence when there is no trustworthy time
+    /// Times and judges what was timed. @returns a sentence when there is no trustworthy time. On
+    /// an emulated device nothing is called: the time is a static cost of the launches.
     [[nodiscard]] std::string time(double budget_s);
     /// One sentence on what is wrong so far; empty when nothing is.
     [[nodiscard]] std::string wrong() const;
@@ -100,13 +101,17 @@ class WorkloadRun {
     [[nodiscard]] bool scrubs() const;
     void call(Side& side, const InputSet& inputs, Purpose purpose);
     void set_up(Side& side, const InputSet& inputs);
+    template <class F>
+    void checked(Side& side, Bench::Which which, F&& f);
     [[noreturn]] void crashed(CUresult result) const;
+    [[noreturn]] void refuse(const emulator::Report& report) const;
     [[noreturn]] void hung() const;
     void await_call();
     void run_reference(const InputSet& inputs);
     void make_least_aligned();
     void make_opponent();
     void time_prepare();
+    void model_times();
     struct WarmUp {
         double call_s = 0.0;  ///< wall time of a call and what comes before it
         double span_s = 0.0;  ///< of the last call alone

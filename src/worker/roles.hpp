@@ -11,5 +11,8 @@ namespace kernelforge::worker {
 /// words after the role.
 int run_compile_role(int channel, const std::vector<std::string>& arguments);
 int run_measure_role(int channel, const std::vector<std::string>& arguments);
+/// As measure, over an emulated device; further words: `--threads N` (0: one a processor),
+/// `--no-check`.
+int run_emulate_role(int channel, const std::vector<std::string>& arguments);
 
 }  // namespace kernelforge::worker

@@ -26,5 +26,6 @@ struct EvaluatorUnderTest {
 };
 
 [[nodiscard]] EvaluatorUnderTest evaluator_cuda_under_test();
+[[nodiscard]] EvaluatorUnderTest evaluator_emulator_under_test();
 
 }  // namespace kernelforge::contract

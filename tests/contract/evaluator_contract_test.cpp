@@ -20,7 +20,7 @@ using test::small_request;
 namespace {
 
 std::vector<EvaluatorUnderTest> implementations() {
-    return {evaluator_cuda_under_test()};
+    return {evaluator_cuda_under_test(), evaluator_emulator_under_test()};
 }
 
 /// Runs `f` for every implementation and says which one a failure belongs to.

@@ -24,7 +24,7 @@ json() { python3 -c 'import json,sys; d=json.loads(open(sys.argv[1]).read()); as
     { echo "not one JSON object: $(head -c 300 "$work/out")"; failures=$((failures + 1)); }; }
 
 gpu=0
-"$program" --cache "$work/cache" doctor >/dev/null 2>&1 && gpu=1
+"$program" --cache "$work/cache" doctor --json 2>/dev/null | grep -qF '"evaluator":"cuda"' && gpu=1
 
 expect 0 "0." --version
 expect 2 "subcommand" 
@@ -53,14 +53,15 @@ expect 2 "no llm_backend named" optimize "$task" --run "$work/run" --llm nobody
 expect 2 "unknown" optimize "$task" --run "$work/run" --llm 'replay:{"fiel": "x"}'
 
 if [ "$gpu" = 0 ]; then
-    expect 3 "no GPU" doctor
-    expect 3 "compiled and checked" evaluate "$task" "$task/candidates/fast.cu" --json
+    expect 0 "which --evaluator auto takes; times are modelled (static)" doctor
+    expect 2 "auto: expected no options" evaluate "$task" "$task/candidates/fast.cu" --evaluator 'auto:{"threads": 1}'
+    expect 3 "compiled and checked" evaluate "$task" "$task/candidates/fast.cu" --evaluator cuda --json
     json
-    expect 3 "occupancy" profile "$task" "$task/candidates/fast.cu"
+    expect 3 "occupancy" profile "$task" "$task/candidates/fast.cu" --evaluator cuda
     # Every example compiles and its plan is right.
     for folder in "$source"/examples/tasks/*/; do
         for candidate in "$folder"candidates/*.cu; do
-            expect 3 "plan and compilation are right" evaluate "$folder" "$candidate"
+            expect 3 "plan and compilation are right" evaluate "$folder" "$candidate" --evaluator cuda
         done
     done
 fi

@@ -5,7 +5,8 @@
 // counted over all processes that were started with that folder (FOLDER/*.position). A line that is
 // missing means `ok`. FOLDER/starts gets a line with the process id for each start. Lines:
 //   ok | status NAME | print BYTES | say TEXT | die SIGNAL | exit CODE | hang | garbage | cut |
-//   close | error CODE | wrong_type | wrong_id | none | other | deaf
+//   close | error CODE | wrong_type | wrong_id | none | other | deaf |
+//   allocate MEBIBYTES
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -116,6 +117,11 @@ void act(wire::Channel& channel, const std::string& request) {
         ::_exit(std::atoi(rest.c_str()));
     }
     if (word == "hang") ::pause();
+    if (word == "allocate") {
+        // What cannot be had ends this process by the handler in main.
+        const std::string memory(std::stoull(rest) << 20U, 'x');
+        std::cout << memory.substr(0, 1) << std::flush;
+    }
     if (word == "close") {
         ::shutdown(3, SHUT_RDWR);
         ::pause();

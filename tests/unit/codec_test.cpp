@@ -54,6 +54,7 @@ Task full_task() {
     task.definition = full_definition();
     task.workloads = {full_workload("a"), full_workload("b")};
     task.emulator_workloads = {full_workload("small")};
+    task.emulator_axes = {{"H", 128}};
     task.reference_cuda = "//@kernelforge 1\n__global__ void f();\n";
     task.reference_cuda_path = "/t/reference.cu";
     task.baselines = {full_baseline()};
@@ -167,6 +168,7 @@ DeviceInfo full_device() {
     device.slots = 2;
     device.wants_cubin = false;
     device.wants_ptx = true;
+    device.emulated = true;
     device.multiprocessors = 132;
     device.warp_size = 64;
     device.max_threads_per_block = 512;

@@ -124,6 +124,25 @@ TEST_CASE("a promotion is confirmed by a second evaluation under another id and 
     CHECK(state->requests.size() == 1);
 }
 
+TEST_CASE("modelled times are promoted in one pass, by a gain of one percent", "[promotion]") {
+    const auto state = std::make_shared<FakeEvaluator::State>();
+    FakeEvaluator evaluator(state);
+    const auto run = [&](std::int64_t time_ns) {
+        state->requests.clear();
+        return promote(evaluator, request_of({.time_ns = time_ns}, {.time_ns = 10'000}), {}, {},
+                       Provenance::modelled_static);
+    };
+    const Promotion won = run(9'890);
+    CHECK(won.promoted);
+    CHECK(state->requests.size() == 1);
+    CHECK_THAT(won.message, ContainsSubstring("times the leader's speed, modelled (static)"));
+    CHECK(won.message.find("interval") == std::string::npos);
+    CHECK_FALSE(run(9'910).promoted);
+    state->pending = true;
+    CHECK(run(9'000).pending);
+    CHECK(state->queued.size() == 1);
+}
+
 TEST_CASE("findings of a tool stop a promotion before its second pass", "[promotion]") {
     const auto state = std::make_shared<FakeEvaluator::State>();
     FakeEvaluator evaluator(state);

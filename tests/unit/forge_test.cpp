@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "archive.hpp"
+#include "base/files.hpp"
 #include "base/json_text.hpp"
 #include "builds.hpp"
 #include "support/catch.hpp"
@@ -991,4 +992,58 @@ TEST_CASE("a candidate that is wrong on a hidden shape hears which", "[forge]") 
     CHECK_THAT(world.llm->last_message({0, 1}),
                ContainsSubstring("on another shape, rows=7: output y is wrong"));
     CHECK(*result.speedup == Approx(10.0 / 6.0));
+}
+
+TEST_CASE("on an emulated device a run is about small shapes and says that times are modelled",
+          "[forge]") {
+    ForgeWorld world;
+    world.task.emulator_workloads = {world.task.workloads[0]};
+    world.task.emulator_workloads[0].axes["rows"] = 3;
+    DeviceInfo& device = world.evaluator->devices.at(0);
+    device.emulated = true;
+    device.name = "emulator";
+    device.roofs = {};
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    const ForgeResult result = world.run();
+    REQUIRE(result.workloads.size() == 1);
+    CHECK(result.workloads[0].axes == "rows=3");
+    CHECK_FALSE(result.workloads[0].bound_s);
+    CHECK_FALSE(result.workloads[0].headroom);
+    CHECK(result.device.emulated);
+    CHECK_FALSE(result.evaluator.empty());
+    CHECK_FALSE(result.best.variants.empty());
+    int promotions = 0;
+    for (const EvaluationRequest& request : world.evaluator->requests) {
+        CHECK(request.task->workloads.size() == 1);
+        CHECK(request.depth != EvaluationDepth::sanitize);
+        if (request.depth == EvaluationDepth::promotion) ++promotions;
+    }
+    CHECK(promotions == 1);
+    const std::string run = read_file(world.folder.path() / "run" / "run.json", 1 << 20);
+    CHECK(run.find("\"times\": \"modelled (static)\"") != std::string::npos);
+    const auto says = [&](const std::string& text) {
+        return std::any_of(world.events.begin(), world.events.end(), [&](const ForgeEvent& event) {
+            return event.message.find(text) != std::string::npos;
+        });
+    };
+    CHECK(says("times are modelled (static)"));
+    CHECK(says("emulator workloads take the place"));
+    CHECK(says("bound and headroom are left out"));
+    const std::string prompt = world.llm->requests.at({0, 0}).messages.back().content;
+    CHECK(prompt.find("leader, modelled (static)") != std::string::npos);
+    CHECK(prompt.find("bound") == std::string::npos);
+}
+
+TEST_CASE("a run that was begun on an emulated device is not gone on with on another", "[forge]") {
+    ForgeWorld world;
+    world.evaluator->devices.at(0).emulated = true;
+    world.evaluator->devices.at(0).name = "emulator";
+    world.expansions = 1;
+    world.reply(0, {.time_ns = 5'000});
+    (void)world.run();
+    world.evaluator->devices.at(0).emulated = false;
+    world.evaluator->devices.at(0).name = "GPU";
+    CHECK_THAT(*error_of([&] { (void)world.run(); }),
+               ContainsSubstring("it holds a run with device \"emulator\", this one has \"GPU\""));
 }

@@ -305,3 +305,49 @@ TEST_CASE("under a sanitizer the small shapes are run, else the smallest workloa
     CHECK(request.candidate.build_of_workload.size() == 1);
     CHECK(request.reference.build_of_workload.size() == 1);
 }
+
+TEST_CASE("on an emulated device a task has its emulator workloads", "[hidden_shapes]") {
+    Task task = ranged_task();
+    task.emulator_workloads = {{"e", {{"rows", 3}, {"width", 16}, {"heads", 2}}, {}}};
+    const SmallTask small = emulator_task(task);
+    REQUIRE(small.task.workloads.size() == 1);
+    CHECK(small.task.workloads[0].axes == task.emulator_workloads[0].axes);
+    CHECK(small.task.axis_ranges.at("rows") == std::pair<std::int64_t, std::int64_t>{1, 3});
+    CHECK(small.task.axis_ranges.at("width") == std::pair<std::int64_t, std::int64_t>{16, 16});
+    CHECK(small.note.find("its 1 emulator workloads take the place of its 2") != std::string::npos);
+    check_task(small.task);
+}
+
+TEST_CASE("on an emulated device constant axes may have other values", "[hidden_shapes]") {
+    Task task = ranged_task();
+    task.definition.axes[2] = {"heads", Axis::Kind::constant, 32, "", ""};
+    for (Workload& workload : task.workloads) workload.axes.erase("heads");
+    task.emulator_workloads = {{"e", {{"rows", 3}, {"width", 16}}, {}}};
+    task.emulator_axes = {{"heads", 2}};
+    check_task(task);
+    const SmallTask small = emulator_task(task);
+    CHECK(axis_values(small.task.definition, small.task.workloads[0]).at("cols") == 32);
+    CHECK(small.note.find(", with heads=2") != std::string::npos);
+    check_task(small.task);
+    task.emulator_axes = {{"rows", 2}};
+    CHECK_THROWS_AS(check_task(task), Error);
+    task.emulator_axes = {{"heads", 0}};
+    CHECK_THROWS_AS(check_task(task), Error);
+}
+
+TEST_CASE("a task without emulator workloads gets its smallest with ranged axes cut",
+          "[hidden_shapes]") {
+    const Task task = ranged_task();
+    const SmallTask small = emulator_task(task);
+    REQUIRE(small.task.workloads.size() == 1);
+    CHECK(small.task.workloads[0].axes.at("rows") == 64);
+    CHECK(small.task.workloads[0].axes.at("width") == 67);
+    CHECK(small.task.workloads[0].axes.at("heads") == 2);
+    CHECK(small.note.find("it has no emulator workloads") != std::string::npos);
+    check_task(small.task);
+    CHECK(emulator_task(small.task).task.workloads.at(0).axes == small.task.workloads[0].axes);
+    // Where no range allows it, the smallest stays as it is.
+    Task fixed = task;
+    fixed.axis_ranges.clear();
+    CHECK(emulator_task(fixed).task.workloads[0].axes == task.workloads[0].axes);
+}

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -12,7 +13,7 @@
 
 #include "base/subprocess.hpp"
 
-namespace kernelforge::cuda {
+namespace kernelforge::worker_host {
 
 /// How one request to a worker ended.
 struct Exchange {
@@ -34,8 +35,11 @@ struct Exchange {
 /// Whatever it prints is read and bounded. One thread at a time.
 class WorkerProcess {
   public:
-    /// Starts `argv` with the channel as its descriptor 3. @throws Error not_found, io
-    explicit WorkerProcess(std::vector<std::string> argv);
+    /// Starts `argv` with the channel as its descriptor 3. With `memory_limit_bytes` its writable
+    /// private memory is limited (RLIMIT_DATA), so that what a candidate makes it allocate is its
+    /// end and not the machine's. @throws Error not_found, io
+    explicit WorkerProcess(std::vector<std::string> argv,
+                           std::optional<std::uint64_t> memory_limit_bytes = std::nullopt);
     ~WorkerProcess();
 
     /// Sends a message and waits for one. Returns within a second after a stop, and soon after the
@@ -60,4 +64,4 @@ class WorkerProcess {
     std::unique_ptr<State> state_;
 };
 
-}  // namespace kernelforge::cuda
+}  // namespace kernelforge::worker_host

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_process.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -12,7 +15,7 @@
 #include "kernelforge/error.hpp"
 #include "wire/channel.hpp"
 
-namespace kernelforge::cuda {
+namespace kernelforge::worker_host {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -81,8 +84,16 @@ struct WorkerProcess::State {
     bool killed = false;
 };
 
-WorkerProcess::WorkerProcess(std::vector<std::string> argv)
-    : state_(std::make_unique<State>(std::move(argv))) {}
+WorkerProcess::WorkerProcess(std::vector<std::string> argv,
+                             std::optional<std::uint64_t> memory_limit_bytes)
+    : state_(std::make_unique<State>(std::move(argv))) {
+    if (!memory_limit_bytes) return;
+    const rlimit limit{*memory_limit_bytes, *memory_limit_bytes};
+    if (::prlimit(state_->process.pid(), RLIMIT_DATA, &limit, nullptr) == 0) return;
+    const int error = errno;
+    if (error == ESRCH) return;  // it has ended already, which the first message will find
+    throw Error(ErrorCode::io, std::string("memory limit of a worker: ") + std::strerror(error));
+}
 
 WorkerProcess::~WorkerProcess() = default;
 
@@ -149,4 +160,4 @@ Exchange WorkerProcess::ask(const std::string& message, Clock::time_point deadli
     return exchange;
 }
 
-}  // namespace kernelforge::cuda
+}  // namespace kernelforge::worker_host
