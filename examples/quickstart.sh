@@ -2,35 +2,52 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: quickstart.sh
 # Installs what is missing (Debian, Ubuntu), builds, and does the main job: a task folder goes in, a verified faster
-# kernel comes out. The model's completions are recorded ones, so no key is needed. Without a GPU it shows what can
-# be shown there: compilation, plan check, static facts.
+# kernel comes out. The model's completions are recorded ones, so no key is needed. Without a GPU candidates are
+# executed and checked by the emulator, and times are modelled (docs/emulator.md).
+#   KERNELFORGE_QUICKSTART_BUILD  folder of a build that is there: nothing is installed or built
+#   KERNELFORGE_QUICKSTART_RUN    folder of the run; it must not be there (default: a new one under build/)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bash cmake/install_dependencies.sh
-cmake --preset release -DKERNELFORGE_BUILD_TESTS=OFF -DKERNELFORGE_BUILD_EXAMPLES=OFF >/dev/null
-cmake --build --preset release --target kernelforge_program kernelforge_worker
-kernelforge=build/release/bin/kernelforge
-task=examples/tasks/add_rmsnorm
 
 say() { printf '\n== %s\n' "$*"; }
 
-say "what this machine has: kernelforge doctor"
-if "$kernelforge" doctor; then
-    run=${KERNELFORGE_QUICKSTART_RUN:-quickstart-run}
-    say "the main job: kernelforge optimize $task"
-    "$kernelforge" optimize "$task" --run "$run" --generations 4 --rounds 3 --seed 1 \
-        --llm 'replay:{"file": "examples/recordings/add_rmsnorm.jsonl"}'
-    exit 0
+build=${KERNELFORGE_QUICKSTART_BUILD:-}
+if [ -z "$build" ]; then
+    build=build/release
+    bash cmake/install_dependencies.sh
+    say "building into $build"
+    cmake --preset release -DKERNELFORGE_BUILD_TESTS=OFF -DKERNELFORGE_BUILD_EXAMPLES=OFF >/dev/null
+    cmake --build --preset release --target kernelforge_program kernelforge_worker
+fi
+kernelforge=$build/bin/kernelforge
+task=examples/tasks/add_rmsnorm
+run=${KERNELFORGE_QUICKSTART_RUN:-}
+if [ -z "$run" ]; then
+    run=$build/quickstart-run
+    rm -rf "$run"
+elif [ -e "$run" ]; then
+    echo "$run: expected no run there, found one" >&2
+    exit 2
 fi
 
-say "no GPU here, so nothing is run or timed; what compilation alone shows follows"
-"$kernelforge" profile "$task" "$task/candidates/fast.cu" --workload 0 --workload 13 || true
-say "a candidate whose plan is wrong is refused before it is compiled"
-broken=$(mktemp -d)
-trap 'rm -rf "$broken"' EXIT
-sed 's/<<<(T), (THREADS)>>>/<<<(T), (4 * THREADS)>>>/' "$task/candidates/fast.cu" >"$broken/too_many_threads.cu"
-"$kernelforge" evaluate "$task" "$broken/too_many_threads.cu" || true
-say "one that does not compile is refused with its own line"
-sed 's/uint4 out;/uint4 result;/' "$task/candidates/fast.cu" >"$broken/does_not_compile.cu"
-"$kernelforge" evaluate "$task" "$broken/does_not_compile.cu" || true
-say "on a machine with a GPU the same command runs the whole search on $task"
+say "what this machine has: kernelforge doctor"
+"$kernelforge" doctor
+
+# What the recording holds: a use of printf, which a guard refuses; a compile error, a race between threads and a
+# wrong result, each with the repair that the message led to; among the right ones a slower and two faster ones.
+search=("$kernelforge" optimize "$task" --run "$run" --evaluator auto --seed 1 --strategy 'greedy:{"max_expansions": 4}'
+    --llm 'replay:{"file": "examples/recordings/quickstart.jsonl"}')
+
+say "the main job: kernelforge optimize $task, interrupted at the first repair"
+# Exit code 1: nothing has beaten the baseline so far.
+"${search[@]}" >"$build/quickstart-interrupted.txt" &
+process=$!
+while kill -0 "$process" 2>/dev/null && ! grep -qs '"turn":1' "$run/archive.jsonl"; do sleep 0.1; done
+kill -INT "$process" 2>/dev/null || true
+wait "$process" || [ $? -eq 1 ]
+grep '^stopped' "$build/quickstart-interrupted.txt" || echo "it was done before it could be interrupted"
+
+say "the same command again goes on where it was: nothing that is archived is asked or judged twice"
+"${search[@]}" >"$build/quickstart-result.txt"
+say "the result, with the path of the winning .cu"
+cat "$build/quickstart-result.txt"

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block reads a counter plainly while others still count.
+// buffer: count u32[1] zeroed
+// buffer: y u32[64] output
+// launch: k<<<64, 32>>>(count, y)
+// expect: nothing
+extern "C" __global__ void k(unsigned* count, unsigned* y) {
+    if (threadIdx.x != 0) return;
+    atomicAdd(count, 1u);
+    y[blockIdx.x] = atomicAdd(count, 0u);
+}

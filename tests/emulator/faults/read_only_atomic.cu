@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// A maximum is gathered in an element of the input.
+// buffer: x u32[64] input
+// buffer: y u32[64] zeroed
+// launch: k<<<1, 64>>>(x, y)
+// expect: read_only_write
+extern "C" __global__ void k(unsigned* x, unsigned* y) {
+    atomicMax(&x[0], threadIdx.x);  // HERE
+}
