@@ -100,14 +100,15 @@ TEST_CASE("accesses beside a tensor are crashes that name it", "[emulator_worker
     CHECK(input.status == EvaluationStatus::crashed);
     const Evaluation misaligned =
         judged(candidate("    if (i + 1 < n) *(float*)((char*)(y + i) + 2) = 2.0f * x[i] + w[i];"));
+    INFO(misaligned.message);
     CHECK(misaligned.status == EvaluationStatus::crashed);
-    CHECK(says(misaligned, "align"));
+    CHECK(says(misaligned, "not a multiple of 4"));
 }
 
 TEST_CASE("traps and failed assertions are crashes", "[emulator_worker]") {
     CHECK(judged(candidate("    if (i == 5) __trap();")).status == EvaluationStatus::crashed);
-    const Evaluation asserted =
-        judged("#include <cassert>\n" + candidate("    assert(i != 7); if (i < n) y[i] = 0;"));
+    const Evaluation asserted = judged(candidate("    assert(i != 7); if (i < n) y[i] = 0;"));
+    INFO(asserted.message);
     CHECK(asserted.status == EvaluationStatus::crashed);
 }
 
@@ -131,7 +132,7 @@ TEST_CASE("a fault leaves the worker able to judge the next candidate", "[emulat
 TEST_CASE("a kernel that does not end is timed out", "[emulator_worker]") {
     const Evaluation evaluation =
         rig().judge(scale_task({256}),
-                    {candidate("    volatile float* z = y; while (z[0] != 12345.0f) z[i] = 1.0f;"),
+                    {candidate("    volatile float* z = y; z[i] = 0; while (z[i] != 1.0f) z[i] = 0;"),
                      EvaluationDepth::check, "", std::chrono::milliseconds(1500)});
     INFO(evaluation.message);
     CHECK(evaluation.status == EvaluationStatus::timed_out);

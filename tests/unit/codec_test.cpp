@@ -516,7 +516,7 @@ TEST_CASE("a definition, a task and a candidate survive the wire with every memb
     check_round_trip(full_definition(), 8);
     check_round_trip(full_workload("u"), 4);
     check_round_trip(full_baseline(), 5);
-    check_round_trip(full_task(), 16);
+    check_round_trip(full_task(), 17);
     check_round_trip(full_candidate(), 2);
 }
 
@@ -530,7 +530,7 @@ TEST_CASE("compilations survive the wire with every member", "[codec]") {
 
 TEST_CASE("devices and evaluations survive the wire with every member", "[codec]") {
     check_round_trip(full_roofs(), 6);
-    check_round_trip(full_device(), 22);
+    check_round_trip(full_device(), 23);
     check_round_trip(full_timing(), 9);
     check_round_trip(full_paired(), 4);
     check_round_trip(full_output_error(), 11);

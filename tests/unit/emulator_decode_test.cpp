@@ -328,7 +328,7 @@ TEST_CASE("decode keeps what asynchronous instructions say", "[decode]") {
     CHECK(at(0).places.at(0).offset == 16);
     CHECK(at(1).what == What::commit);
     CHECK(at(2).count == 2);
-    CHECK(at(3).count == 0);
+    CHECK(at(3).count == -1);  // wait_all
     CHECK(at(4).what == What::init);
     CHECK(at(5).what == What::arrive);
     CHECK(operands(*code, made[5]).size() == 2);

@@ -231,6 +231,7 @@ TEST_CASE("launches over the limits are refused and leave the device whole", "[e
     CHECK(world.fill(memory, 1, 1, 128) == CUDA_SUCCESS);
     world.device.set_registers(function, 1000);
     CHECK(world.fill(memory, 1, 1, 128) == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    world.device.set_registers(function, 32);
     CHECK(world.fill(memory, 1, 1, 32) == CUDA_SUCCESS);
 }
 

@@ -245,7 +245,8 @@ TEST_CASE("source lines are the candidate's, through inlined calls too", "[ptx]"
     CHECK(find(k, "call.uni").place.source_line == 10);
     CHECK(find(k, "shfl.sync.down.b32").place.source_line == 15);
     CHECK(find(k, "setp.gt.u32").place.source_line == 1);
-    CHECK(find(k, "call").place.source_line == 0);
+    CHECK(find(k, "call").place.source_line == 7);  // in another .cu file
+    CHECK(find(parse_ptx(sample, "candidate.cu").functions[2], "call").place.source_line == 0);
     CHECK(find(module.functions[1], "ret").place.source_line == 3);
     CHECK(parse_ptx(sample, "other.cu").functions[2].instructions[0].place.source_line == 0);
     const Instruction& shuffle = find(k, "shfl.sync.down.b32");
