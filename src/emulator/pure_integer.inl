@@ -240,7 +240,26 @@ u32 dot2(u32 a, u32 b, u32 c, int first_byte) {
     return c;
 }
 
+/// Of the SIMD video instructions the one that has hardware and that the headers use.
+u32 difference_of_bytes(u32 a, u32 b, int index) {
+    const s32 difference = byte_of<u32>(a, index) - byte_of<u32>(b, index);
+    return static_cast<u32>(difference < 0 ? -difference : difference);
+}
+u32 differences4(u32 a, u32 b) {
+    u32 result = 0;
+    for (int i = 0; i < 4; ++i) result |= difference_of_bytes(a, b, i) << (8 * i);
+    return result;
+}
+u32 sum_of_differences4(u32 a, u32 b, u32 c) {
+    for (int i = 0; i < 4; ++i) c += difference_of_bytes(a, b, i);
+    return c;
+}
+
 void list_dots(PureRegistry& r) {
+    add(r, {{"vabsdiff4", "u32", "u32", "u32"}},
+        [](u32 a, u32 b, u32) -> u32 { return differences4(a, b); });
+    add(r, {{"vabsdiff4", "u32", "u32", "u32", "add"}},
+        [](u32 a, u32 b, u32 c) -> u32 { return sum_of_differences4(a, b, c); });
     for_types(types<u32, s32>, [&]<class A>(const char* a_type) {
         for_types(types<u32, s32>, [&]<class B>(const char* b_type) {
             add(r, {{"dp4a", a_type, b_type}},

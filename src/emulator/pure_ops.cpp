@@ -74,8 +74,8 @@ bool is_refused(std::string_view opcode) {
     constexpr std::array refused = {"vadd"sv,  "vsub"sv,   "vabsdiff"sv,  "vmin"sv,   "vmax"sv,
                                     "vshl"sv,  "vshr"sv,   "vmad"sv,      "vset"sv,   "vadd2"sv,
                                     "vsub2"sv, "vavrg2"sv, "vabsdiff2"sv, "vmin2"sv,  "vmax2"sv,
-                                    "vset2"sv, "vadd4"sv,  "vsub4"sv,     "vavrg4"sv, "vabsdiff4"sv,
-                                    "vmin4"sv, "vmax4"sv,  "vset4"sv,     "clmad"sv};
+                                    "vset2"sv, "vadd4"sv,  "vsub4"sv,     "vavrg4"sv, "vmin4"sv,
+                                    "vmax4"sv, "vset4"sv,  "clmad"sv};
     return std::find(refused.begin(), refused.end(), opcode) != refused.end();
 }
 

@@ -554,6 +554,15 @@ TEST_CASE("bit fields, counts and permutations follow the definitions of the ISA
             sum += as<std::int8_t>(v[0] >> (8 * i)) * as<std::uint8_t>(v[1] >> (8 * i));
         return Values{static_cast<std::uint32_t>(sum)};
     });
+    Check("vabsdiff4.u32.u32.u32.add", 4, [](const Values& v) {
+        std::uint64_t sum = v[2];
+        for (int i = 0; i < 4; ++i) {
+            const int one = as<std::uint8_t>(v[0] >> (8 * i)),
+                      other = as<std::uint8_t>(v[1] >> (8 * i));
+            sum += static_cast<std::uint64_t>(std::max(one, other) - std::min(one, other));
+        }
+        return Values{static_cast<std::uint32_t>(sum)};
+    });
     Check("dp2a.hi.u32.s32", 4, [](const Values& v) {
         std::int64_t sum = static_cast<std::int64_t>(v[2]);
         for (int i = 0; i < 2; ++i) {
@@ -1139,7 +1148,7 @@ TEST_CASE("forms that are not emulated and operands that make no sense are refus
     const int refused = static_cast<int>(PtxError::Kind::not_emulated);
     const int malformed = static_cast<int>(PtxError::Kind::malformed);
     CHECK(kind_of(instruction_of("add.rn.f32x2", 3)) == refused);
-    CHECK(kind_of(instruction_of("vabsdiff4.u32.u32.u32.add", 4)) == refused);
+    CHECK(kind_of(instruction_of("vmax4.u32.u32.u32", 4)) == refused);
     CHECK(kind_of(instruction_of("createpolicy.range.L2::evict_last.b64", 2)) == refused);
     CHECK(kind_of(instruction_of("add.s32", 2)) == malformed);
     CHECK(kind_of(instruction_of("add.s32", 3), {Type::b64, Type::b32, Type::b32}) == malformed);
