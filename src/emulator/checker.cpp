@@ -76,6 +76,9 @@ void Checker::end() {
 
 void Checker::launch_begin(const Entry& entry, const LaunchShape& shape) {
     state_->launch = std::make_unique<LaunchState>(entry.name, shape, ++state_->launches);
+    if (shape.grid_workspace_bytes == 0) return;
+    checking::add_view(state_->views, {shape.grid_workspace, shape.grid_workspace_bytes,
+                                       "the workspace of the grid", true, true});
 }
 
 void Checker::launch_end() {
@@ -102,14 +105,20 @@ void Checker::warp_sync(const Actor& actor) {
     if (block != nullptr) block->advance(*warp);
 }
 
-void Checker::block_barrier(std::uint64_t index, int, std::uint64_t warps, std::uint64_t waiting) {
+void Checker::barrier_arrive(const Actor& actor, int id) {
+    const auto [block, warp] = state_->acting(actor);
+    if (block != nullptr) block->arrive(state_->launch->clocks, *warp, id);
+}
+
+void Checker::block_barrier(std::uint64_t index, int id, std::uint64_t warps,
+                            std::uint64_t waiting) {
     RunningBlock* block = state_->launch->find(index);
     if (block == nullptr) return;
     LaunchState& launch = *state_->launch;
     for (std::uint64_t left = warps | waiting; left != 0; left &= left - 1)
         block->settle(launch.clocks, launch.number,
                       block->warps[static_cast<std::size_t>(std::countr_zero(left))]);
-    block->barrier(launch.clocks, warps, waiting);
+    block->barrier(launch.clocks, id, warps, waiting);
 }
 
 void Checker::cluster_barrier(std::span<const std::uint64_t> blocks) {

@@ -45,6 +45,7 @@ class Checker final : public Observer {
     void block_end(std::uint64_t block) override;
     std::optional<Report> access(const Access& access) override;
     void warp_sync(const Actor& actor) override;
+    void barrier_arrive(const Actor& actor, int id) override;
     void block_barrier(std::uint64_t block, int id, std::uint64_t warps,
                        std::uint64_t waiting) override;
     void cluster_barrier(std::span<const std::uint64_t> blocks) override;

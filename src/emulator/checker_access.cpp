@@ -421,7 +421,8 @@ class Visit {
         if (!warp_.obtained.empty() && warp_.obtained.back().page == &page &&
             warp_.obtained.back().word == word)
             return;
-        warp_.obtained.push_back({&page, word, acquires(access_.order)});
+        warp_.obtained.push_back(
+            {&page, word, acquires(access_.order), !reaches_other_blocks(strength_)});
     }
 
     /// `clock` and what the access publishes everywhere.
@@ -433,14 +434,26 @@ class Visit {
         return joined_;
     }
 
+    /// Drops what blocks that have ended published to themselves, when it has become much.
+    void forget_ended(Published& published) const {
+        constexpr std::size_t much = 64;
+        const std::size_t count = published.in_block.size();
+        if (count < much || !std::has_single_bit(count)) return;
+        std::erase_if(published.in_block,
+                      [&](const auto& each) { return launch_.find(each.first) == nullptr; });
+    }
+
     void publish(Page& page, std::uint16_t word) {
         if (!page.published)
             page.published = std::make_unique<std::map<std::uint16_t, Published>>();
         Published& published = (*page.published)[word];
         if (reaches_other_blocks(strength_)) published.everywhere = joined(published.everywhere);
-        if (in_block_ != everywhere_ || !reaches_other_blocks(strength_)) {
+        // What is known of other blocks, a narrow fence cannot take from what all are given.
+        if (in_block_ &&
+            (in_block_ != everywhere_ || !reaches_other_blocks(strength_) || warp_.foreign)) {
             Clock& own = published.in_block[block_.index];
             own = launch_.clocks.join(own, in_block_);
+            forget_ended(published);
         }
         page.publishes.store(true, std::memory_order_release);
     }

@@ -48,13 +48,24 @@ void RunningBlock::acquire(const Clocks& clocks, Warp& warp, const Clock& clock)
     warp.acquired = clock;
     warp.unchanged.reset();
     warp.foreign = clocks.join(warp.foreign, clock);
+    acquire_own(clocks, warp, clock);
+}
+
+void RunningBlock::acquire_own(const Clocks& clocks, Warp& warp, const Clock& clock) const {
     const Times* times = clocks.find(clock, index);
     if (times == nullptr) return;
     const std::array<Time, members> known = times->all();
     for (unsigned i = 0; i < members; ++i) warp.own[i] = std::max(warp.own[i], known[i]);
+    warp.unchanged.reset();
 }
 
-void RunningBlock::acquire_seen(const Clocks& clocks, Warp& warp) const {
+void RunningBlock::acquire_seen(const Clocks& clocks, Warp& warp, Scope scope) const {
+    acquire(clocks, warp, warp.seen_in_block);
+    warp.seen_in_block.reset();
+    if (scope == Scope::cta) {
+        acquire_own(clocks, warp, warp.seen);
+        return;
+    }
     acquire(clocks, warp, warp.seen);
     warp.seen.reset();
 }
@@ -78,22 +89,52 @@ void RunningBlock::settle(const Clocks& clocks, std::uint32_t launch, Warp& warp
         }
         if (everywhere == last && !in_block) continue;
         last = everywhere;
-        if (obtained.acquires) {
-            acquire(clocks, warp, everywhere);
-            acquire(clocks, warp, in_block);
-        } else {
+        if (!obtained.acquires) {
             warp.seen = clocks.join(warp.seen, everywhere);
-            warp.seen = clocks.join(warp.seen, in_block);
+            warp.seen_in_block = clocks.join(warp.seen_in_block, in_block);
+            continue;
+        }
+        acquire(clocks, warp, in_block);
+        if (obtained.in_block) {
+            acquire_own(clocks, warp, everywhere);
+        } else {
+            acquire(clocks, warp, everywhere);
         }
     }
     warp.obtained.clear();
 }
 
-void RunningBlock::barrier(const Clocks& clocks, std::uint64_t took_part, std::uint64_t waiting) {
+void RunningBlock::arrive(const Clocks& clocks, Warp& warp, int id) {
+    acquire_seen(clocks, warp);
+    // Lanes of a warp may come one after the other; what the last of them knows is the most.
+    arrivals_[id][static_cast<unsigned>(&warp - warps.data())] = {
+        release(clocks, warp), warp.released, warp.released_in_block};
+}
+
+void RunningBlock::barrier(const Clocks& clocks, int id, std::uint64_t took_part,
+                           std::uint64_t waiting) {
+    Arrival arrived;
+    if (const auto at = arrivals_.find(id); at != arrivals_.end()) {
+        for (const auto& [warp, arrival] : at->second) {
+            if ((waiting >> warp & 1U) != 0) continue;
+            took_part &= ~(std::uint64_t{1} << warp);
+            arrived.known = clocks.join(arrived.known, arrival.known);
+            arrived.released = clocks.join(arrived.released, arrival.released);
+            arrived.released_in_block =
+                clocks.join(arrived.released_in_block, arrival.released_in_block);
+        }
+        arrivals_.erase(at);
+    }
+    meet(clocks, took_part, waiting, arrived);
+    each_bit(waiting, [&](unsigned i) { acquire(clocks, warps[i], arrived.known); });
+}
+
+void RunningBlock::meet(const Clocks& clocks, std::uint64_t took_part, std::uint64_t waiting,
+                        const Arrival& arrived) {
     const Time next = ++ticks_;
     std::array<Time, members> known{};
-    Clock foreign, released, released_in_block;
-    bool alike = true;
+    Clock foreign, released = arrived.released, released_in_block = arrived.released_in_block;
+    bool alike = released == released_in_block;
     each_bit(took_part | waiting, [&](unsigned i) {
         Warp& warp = warps[i];
         acquire_seen(clocks, warp);
@@ -121,7 +162,7 @@ void RunningBlock::barrier(const Clocks& clocks, std::uint64_t took_part, std::u
 }
 
 void RunningBlock::fence(const Clocks& clocks, Warp& warp, Order order, Scope scope) {
-    if (order != Order::release) acquire_seen(clocks, warp);
+    if (order != Order::release) acquire_seen(clocks, warp, scope);
     if (order == Order::acquire) return;
     warp.released_in_block = release(clocks, warp);
     if (scope != Scope::cta) warp.released = warp.released_in_block;
@@ -162,7 +203,7 @@ void RunningBlock::forget() noexcept {
 Clock RunningBlock::bring(const Clocks& clocks) {
     const std::uint64_t all =
         warps.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << warps.size()) - 1;
-    barrier(clocks, all, all);
+    meet(clocks, all, all, {});
     Warp& first = warps.front();
     return release(clocks, first);
 }

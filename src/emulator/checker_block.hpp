@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -22,6 +23,7 @@ struct Obtained {
     Page* page = nullptr;
     std::uint16_t word = 0;
     bool acquires = false;  ///< else a fence must follow
+    bool in_block = false;  ///< at the scope of the block
 };
 
 /// A copy under way.
@@ -41,6 +43,11 @@ struct KnownEvent {
     std::uint32_t event = 0;
 };
 
+/// What a warp knew, and had fenced, when it arrived at a barrier that has not completed.
+struct Arrival {
+    Clock known, released, released_in_block;
+};
+
 struct Warp {
     Time time = 1;
     bool used = false;                ///< has an event at `time`
@@ -48,8 +55,9 @@ struct Warp {
     Clock foreign;                    ///< known of other blocks
     /// What strong writes publish: the clock of the last fence, or those that a barrier handed on.
     Clock released, released_in_block;
-    /// What strong reads saw, until a fence or barrier makes it known.
-    Clock seen;
+    /// What strong reads saw, until a fence or barrier makes it known: what strong writes of the
+    /// block have published to the block, and what any have to all.
+    Clock seen_in_block, seen;
     /// Lanes come one by one to an mbarrier: what was acquired last, and what a release would give
     /// while nothing has been done or learnt since.
     Clock acquired, unchanged;
@@ -65,10 +73,10 @@ struct Warp {
 /// A running block. Calls about one block come from one thread at a time; others touch only its
 /// shared memory's shadow and events.
 ///
-/// Two choices err to silence. What a fence obtains does not depend on its scope: a read of too
-/// narrow a scope races with the write itself, and one fence may serve flags of the block and of
-/// others; hence only the releasing fence's scope counts. Barriers make what strong reads saw
-/// known, as a fence would: customary "last block" code has a barrier there and no fence.
+/// A fence of the block's scope obtains what its own block has published, one of a wider scope all.
+/// Two choices err to silence. What other blocks publish of a block's own doings, its narrow fences
+/// obtain too. Barriers make what strong reads saw known, as a wide fence would: customary "last
+/// block" code has a barrier there and no fence.
 class RunningBlock {
   public:
     RunningBlock(std::uint64_t index, unsigned warps, std::uint64_t shared_bytes);
@@ -90,11 +98,14 @@ class RunningBlock {
     /// What the warp knows, itself included; its following events are not in it.
     [[nodiscard]] Clock release(const Clocks& clocks, Warp& warp);
     void acquire(const Clocks& clocks, Warp& warp, const Clock& clock) const;
-    /// Makes all that strong reads saw known.
-    void acquire_seen(const Clocks& clocks, Warp& warp) const;
+    /// Makes what strong reads saw known; at the scope of the block, no more than that.
+    void acquire_seen(const Clocks& clocks, Warp& warp, Scope scope = Scope::gpu) const;
     /// Looks up what strong reads obtained.
     void settle(const Clocks& clocks, std::uint32_t launch, Warp& warp) const;
-    void barrier(const Clocks& clocks, std::uint64_t took_part, std::uint64_t waiting);
+    /// The warp arrives at barrier `id` and goes on.
+    void arrive(const Clocks& clocks, Warp& warp, int id);
+    /// Barrier `id` has completed. Of a warp that arrived without waiting, what it did until then.
+    void barrier(const Clocks& clocks, int id, std::uint64_t took_part, std::uint64_t waiting);
     void fence(const Clocks& clocks, Warp& warp, Order order, Scope scope);
     /// Copies of the lanes become as if the warp had made them now; `left`: newest groups that do
     /// not.
@@ -108,7 +119,12 @@ class RunningBlock {
     void receive(const Clocks& clocks, const Clock& known, const Clock& released);
 
   private:
+    /// Of the block itself.
+    void acquire_own(const Clocks& clocks, Warp& warp, const Clock& clock) const;
+    void meet(const Clocks& clocks, std::uint64_t took_part, std::uint64_t waiting,
+              const Arrival& arrived);
     Time ticks_ = 1;
+    std::map<int, std::map<unsigned, Arrival>> arrivals_;  ///< by barrier, by warp
 };
 
 }  // namespace kernelforge::emulator::checking

@@ -2,6 +2,7 @@
 #include "emulator/checker_launch.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace kernelforge::emulator::checking {
@@ -36,6 +37,14 @@ std::vector<std::unique_ptr<ShadowedView>> shadow(std::vector<View> views) {
     std::vector<std::unique_ptr<ShadowedView>> shadowed;
     for (View& view : apart) shadowed.push_back(std::make_unique<ShadowedView>(std::move(view)));
     return shadowed;
+}
+
+void add_view(std::vector<std::unique_ptr<ShadowedView>>& views, View view) {
+    const auto after = std::upper_bound(
+        views.begin(), views.end(), view.address,
+        [](std::uint64_t address, const auto& each) { return address < each->view.address; });
+    if (after != views.begin() && (*std::prev(after))->end() > view.address) return;
+    views.insert(after, std::make_unique<ShadowedView>(std::move(view)));
 }
 
 LaunchState::LaunchState(std::string name, const LaunchShape& launched, std::uint32_t launch)

@@ -34,6 +34,9 @@ struct ShadowedView {
     [[nodiscard]] std::uint64_t end() const noexcept { return view.address + view.bytes; }
 };
 
+/// Watches a further range, unless a view holds it.
+void add_view(std::vector<std::unique_ptr<ShadowedView>>& views, View view);
+
 /// Views of a plan: sorted by address, none overlaps another.
 [[nodiscard]] std::vector<std::unique_ptr<ShadowedView>> shadow(std::vector<View> views);
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -23,9 +24,14 @@ void FunctionDecoder::run() {
     declare_registers();
     find_constant_registers();
     starts_.reserve(function_.instructions.size() + 1);
+    const auto first_line =
+        std::find_if(function_.instructions.begin(), function_.instructions.end(),
+                     [](const Instruction& each) { return each.place.source_line > 0; });
+    if (first_line != function_.instructions.end()) line_ = first_line->place.source_line;
     for (const Instruction& instruction : function_.instructions) {
         starts_.push_back(static_cast<std::uint32_t>(virtual_.instructions.size()));
         now_ = &instruction;
+        if (instruction.place.source_line > 0) line_ = instruction.place.source_line;
         decode(instruction);
     }
     now_ = nullptr;
@@ -129,7 +135,7 @@ DecodedInstruction& FunctionDecoder::emit(Kind kind, std::size_t attribute,
     virtual_.operands.insert(virtual_.operands.end(), operands.begin(), operands.end());
     virtual_.effects.push_back(effects);
     if (now_ != nullptr) {
-        made.place = now_->place;
+        made.place = place();
         if (guarded_ && !now_->guard.empty()) {
             const auto number = static_cast<std::size_t>(register_of(now_->guard));
             made.guard = constant_registers_[number] != no_row ? constant_registers_[number]
@@ -160,7 +166,7 @@ void FunctionDecoder::pure(const Instruction& instruction) {
         op = find_pure(instruction, types, isa_);
     } catch (const PtxError& error) {
         // Its place may be that of nothing.
-        throw PtxError(error.kind(), instruction.place, error.what());
+        throw PtxError(error.kind(), place(), error.what());
     }
     if (!op) {
         unknown();
@@ -520,8 +526,9 @@ void FunctionDecoder::ret() {
 
 void FunctionDecoder::finish() {
     // What runs off the end, returns.
-    const Place last =
+    Place last =
         function_.instructions.empty() ? function_.place : function_.instructions.back().place;
+    if (last.source_line == 0) last.source_line = line_;
     ret();
     virtual_.instructions.back().place = last;
     for (DecodedInstruction& instruction : virtual_.instructions) {

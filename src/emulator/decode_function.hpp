@@ -63,6 +63,9 @@ class FunctionDecoder {
     [[nodiscard]] Type value_type() const;
     [[nodiscard]] int immediate(const Operand& operand, int least, int most) const;
     [[nodiscard]] std::string name() const { return now_->full_name(); }
+    /// Of the instruction that is being decoded. Code that the compiler made of several places has
+    /// no line: it gets that of the nearest code before it, or the function's first.
+    [[nodiscard]] Place place() const;
     [[nodiscard]] bool has(std::string_view modifier) const { return now_->has(modifier); }
     [[noreturn]] void bad(const std::string& what) const;
     [[noreturn]] void unknown(const std::string& why = {}) const;
@@ -158,6 +161,7 @@ class FunctionDecoder {
     std::vector<RowRef> constant_registers_;  ///< by register: its fixed row, or no_row
     std::vector<std::uint32_t> starts_;       ///< PTX instruction -> first decoded one
     const Instruction* now_ = nullptr;
+    int line_ = 0;         ///< source line of the newest instruction that has one
     bool guarded_ = true;  ///< whether `emit` guards as `now_` says
     int carry_ = -1;       ///< virtual register of the carry flag
     int temporaries_ = 0;

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "emulator/decode_function.hpp"
+#include "emulator/matrix_wgmma.hpp"
 
 namespace kernelforge::emulator::decoding {
 
@@ -187,6 +188,9 @@ void FunctionDecoder::wgmma_multiply() {
         expect_operands(op.a_in_registers ? 7 : 8, op.a_in_registers ? 7 : 8);
         op.transposed_a = !op.a_in_registers && immediate(operands[6], 0, 1) == 1;
         op.transposed_b = immediate(operands.back(), 0, 1) == 1;
+    }
+    if (const auto why = wgmma_unsupported(op)) {
+        unknown(*why);
     }
     code_.matrix.push_back(op);
     Effects effects;

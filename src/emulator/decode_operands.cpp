@@ -71,15 +71,21 @@ bool has_second_destination(const std::string& opcode) {
 
 }  // namespace
 
+Place FunctionDecoder::place() const {
+    Place here = now_->place;
+    if (here.source_line == 0) here.source_line = line_;
+    return here;
+}
+
 void FunctionDecoder::bad(const std::string& what) const {
-    malformed(now_ != nullptr ? now_->place : function_.place,
+    malformed(now_ != nullptr ? place() : function_.place,
               now_ != nullptr ? fmt::format("{} in {}", what, name()) : what);
 }
 
 void FunctionDecoder::unknown(const std::string& why) const {
-    not_emulated(now_->place, why.empty()
-                                  ? fmt::format("instruction {} is not emulated", name())
-                                  : fmt::format("instruction {} is not emulated: {}", name(), why));
+    not_emulated(place(), why.empty()
+                              ? fmt::format("instruction {} is not emulated", name())
+                              : fmt::format("instruction {} is not emulated: {}", name(), why));
 }
 
 void FunctionDecoder::declare_registers() {

@@ -46,6 +46,8 @@ constexpr std::array specials{
     Special{"%cluster_nctarank", S::cluster_nctarank},
     Special{"%total_smem_size", S::total_smem_size},
     Special{"%dynamic_smem_size", S::dynamic_smem_size},
+    Special{"%envreg1", S::envreg1},
+    Special{"%envreg2", S::envreg2},
     Special{"%is_explicit_cluster", S::is_explicit_cluster},
     Special{"%smid", S::smid, false},
     Special{"%nsmid", S::nsmid, false},

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <stop_token>
 #include <thread>
 
 #include "emulator/machine_runner.hpp"
+#include "kernelforge/error.hpp"
 
 namespace kernelforge::emulator {
 
@@ -21,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t most_threads = 1024, most_threads_z = 64;
 constexpr std::uint32_t most_grid_x = 0x7fff'ffff, most_grid_yz = 65535;
 constexpr std::uint32_t most_cluster_blocks = 16;  // of an H100 or H200, not portable
+/// Its size and its barrier, a word each (cooperative_groups/details/driver_abi.h of CUDA 13.0).
+constexpr std::uint64_t grid_workspace_bytes = 8;
 
 std::uint64_t product(const std::array<std::uint32_t, 3>& extent) {
     return std::uint64_t{extent[0]} * extent[1] * extent[2];
@@ -131,7 +135,7 @@ struct Machine::State {
     void run(LaunchState& state, const std::function<bool()>& cancelled) {
         const auto count = static_cast<std::size_t>(
             std::min<std::uint64_t>(runners.size(), std::max<std::uint64_t>(state.units, 1)));
-        state.busy = static_cast<int>(count);
+        state.runners = static_cast<int>(count);
         {
             const std::lock_guard lock(mutex);
             launch = &state;
@@ -151,9 +155,28 @@ struct Machine::State {
         }
     }
 
+    ~State() {
+        if (grid_workspace == 0) return;
+        memory.unmap(grid_workspace, grid_workspace_bytes);
+        memory.release(grid_workspace);
+    }
+
+    /// The memory behind the barrier of a cooperative grid, as its launch finds it.
+    std::uint64_t fresh_grid_workspace() {
+        if (grid_workspace == 0) {
+            grid_workspace = memory.reserve(grid_workspace_bytes);
+            if (grid_workspace == 0) throw Error(ErrorCode::io, "device memory: no address left");
+            memory.map(grid_workspace, grid_workspace_bytes,
+                       std::make_shared<Block>(grid_workspace_bytes), 0, true);
+        }
+        std::memset(memory.host(grid_workspace, grid_workspace_bytes), 0, grid_workspace_bytes);
+        return grid_workspace;
+    }
+
     AddressSpace& memory;
     MachineLimits limits;
     Observer* observer = nullptr;
+    std::uint64_t grid_workspace = 0;  // of all cooperative launches, one after the other
     std::uint64_t launches_made = 0;
     std::vector<std::unique_ptr<Runner>> runners;
     std::mutex mutex;
@@ -205,11 +228,15 @@ Outcome Machine::run(const Launch& launch, Clock::time_point deadline,
     state.units = blocks / state.cluster_blocks;
     state.most_open = std::max<std::uint64_t>(
         1, resident / state.cluster_blocks / std::max<std::size_t>(state_->runners.size(), 1));
-    if (launch.cooperative) state.most_open = state.units;
+    if (launch.cooperative) {
+        state.most_open = state.units;
+        state.grid_workspace = state_->fresh_grid_workspace();
+    }
     prepare_atomics(state);
     if (state.observer != nullptr) {
         state.observer->launch_begin(
-            *launch.entry, {launch.grid, launch.block, launch.cluster, state.shared_bytes});
+            *launch.entry, {launch.grid, launch.block, launch.cluster, state.shared_bytes,
+                            state.grid_workspace, launch.cooperative ? grid_workspace_bytes : 0});
     }
     state_->run(state, cancelled);
     if (state.observer != nullptr) state.observer->launch_end();

@@ -74,10 +74,15 @@ Next Runner::block_barrier(Warp& warp, Group& group, const DecodedInstruction& i
         split(warp, group, mask, group.pc, Wait::block_barrier, 0);
         (mask == group.mask ? group : warp.groups.back()).barrier = static_cast<std::uint8_t>(id);
         barrier.waiting_warps |= 1U << warp.index;
-    } else if (mask != group.mask) {
-        split(warp, group, mask, group.pc + 1, Wait::none, 0);
     } else {
-        ++group.pc;
+        if (observer_ != nullptr) {
+            observer_->barrier_arrive(actor(warp, mask), static_cast<int>(id));
+        }
+        if (mask != group.mask) {
+            split(warp, group, mask, group.pc + 1, Wait::none, 0);
+        } else {
+            ++group.pc;
+        }
     }
     arrive(warp, static_cast<int>(id), mask, expected, in.place);
     return Next::reschedule;
@@ -104,6 +109,7 @@ void Runner::arrive(Warp& warp, int id, std::uint32_t lanes, std::uint32_t expec
     std::uint32_t& arrived = barrier.arrived[warp.index];
     barrier.counted += static_cast<std::uint32_t>(std::popcount(lanes));
     arrived |= lanes;
+    ++progress_;
     if ((arrived & warp.live) == warp.live) {
         barrier.counted += static_cast<std::uint32_t>(warp_lanes - std::popcount(arrived));
     }
@@ -128,7 +134,11 @@ void Runner::release(BlockState& block, int id) {
     Barrier& barrier = block.barriers[static_cast<std::size_t>(id)];
     std::uint64_t took_part = 0;
     for (Warp& warp : block.warps) {
-        if (barrier.arrived[warp.index] != 0) took_part |= std::uint64_t{1} << warp.index;
+        // A barrier of all threads takes those that have exited as arrived.
+        const bool exited = barrier.expected == 0 && warp.live == 0;
+        if (exited || barrier.arrived[warp.index] != 0) {
+            took_part |= std::uint64_t{1} << warp.index;
+        }
         if ((barrier.waiting_warps >> warp.index & 1U) == 0) continue;
         for (Group& group : warp.groups) {
             if (group.wait != Wait::block_barrier || group.barrier != id) continue;

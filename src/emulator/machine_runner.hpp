@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,7 +68,15 @@ class Runner {
     void close(std::size_t position);
     [[nodiscard]] bool pass(Unit& unit);
     void wait_for_others();
-    void become_busy();
+    /// Looks at warps that do nothing but wait.
+    struct Watch {
+        std::uint64_t progress = 0;  ///< of the launch, when it began
+        std::chrono::steady_clock::time_point since{};
+        std::optional<std::uint64_t> remembered{};  ///< state of all open warps, hashed
+        std::uint64_t looks = 0, horizon = 1;       ///< since it was remembered, and until the next
+        bool settled = false;
+    };
+    [[nodiscard]] bool recurs(Watch& watch);
     void poll_time();
     void stop_with(Report report);
     void leave_whereabouts();
@@ -224,13 +233,12 @@ class Runner {
     std::vector<RowBytes*> free_fixed_rows_;
     std::uint64_t progress_ = 0;  ///< anything that spinning does not do
     std::uint64_t warp_instructions_ = 0, thread_instructions_ = 0, next_poll_ = 0;
-    bool is_busy_ = false;
+    std::optional<Watch> watch_;             ///< while all that is open waits
+    bool reads_time_ = false;                ///< since `watch_` remembered a state
     std::shared_ptr<const Code> held_code_;  ///< whose frames are kept
-    std::chrono::steady_clock::time_point waits_since_{};
-    std::uint64_t progress_seen_ = 0;
-    std::uint64_t work_ = 0;  ///< about the time spent, in instructions
-    const std::function<bool()>* watch_ = nullptr;
-    std::chrono::steady_clock::time_point next_watch_{};
+    std::uint64_t work_ = 0;                 ///< about the time spent, in instructions
+    const std::function<bool()>* cancelled_ = nullptr;
+    std::chrono::steady_clock::time_point next_question_{};
 };
 
 /// "(3,0,0)".

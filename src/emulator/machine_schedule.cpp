@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
+#include <new>
 #include <thread>
 
 #include "emulator/machine_runner.hpp"
@@ -21,8 +23,9 @@ constexpr std::uint64_t poll_instructions = 50'000;
 constexpr std::uint32_t most_idle_passes = 8;
 /// Passes after which other open units have their turn anyway.
 constexpr std::uint32_t most_passes = 64;
-/// How long every warp that is open polls memory that nobody changes until it counts as deadlock.
-constexpr std::chrono::milliseconds stuck_after{300};
+/// How long every open warp polls memory that nobody changes before a proof is looked for that it
+/// will do so for ever: looking costs time, which the threads that work may need.
+constexpr std::chrono::milliseconds suspicious_after{100};
 constexpr std::size_t most_whereabouts = 10;
 
 std::array<std::uint32_t, 3> coordinate_in(const std::array<std::uint32_t, 3>& extent,
@@ -32,10 +35,40 @@ std::array<std::uint32_t, 3> coordinate_in(const std::array<std::uint32_t, 3>& e
             static_cast<std::uint32_t>(linear / extent[0] / extent[1])};
 }
 
+std::uint64_t mixed(std::uint64_t mix, std::uint64_t word) {
+    return (mix ^ word ^ mix >> 29) * 0xbf58'476d'1ce4'e5b9ULL;
+}
+
+std::uint64_t mixed(std::uint64_t mix, const std::byte* data, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, data + at, std::min<std::size_t>(8, bytes - at));
+        mix = mixed(mix, word);
+    }
+    return mix;
+}
+
+/// All that decides what the warp does next, but memory that others can change and the time.
+std::uint64_t state_of(const Warp& warp, std::uint64_t mix) {
+    for (const Group& group : warp.groups) {
+        mix = mixed(mix, std::uint64_t{group.pc} << 32 | group.mask);
+        mix = mixed(mix, static_cast<std::uint64_t>(group.wait) << 33 |
+                             std::uint64_t{group.deferred} << 32 | group.named);
+        mix = mixed(mix, reinterpret_cast<std::uintptr_t>(group.frame));
+        // Who runs next among several.
+        if (warp.groups.size() > 1) mix = mixed(mix, group.spin);
+    }
+    for (const Frame* frame : warp.frames) {
+        mix = mixed(mix, frame->rows.data(), frame->rows.bytes());
+        mix = mixed(mix, frame->parameters.data(), frame->parameters.bytes());
+    }
+    return mixed(mix, warp.local.data(), warp.local.size());
+}
+
 }  // namespace
 
 void Runner::run(LaunchState& launch, const std::function<bool()>* cancelled) {
-    watch_ = cancelled;
+    cancelled_ = cancelled;
     if (held_code_ != launch.launch->module->code) {
         held_code_ = launch.launch->module->code;
         frames_.clear();
@@ -49,24 +82,28 @@ void Runner::run(LaunchState& launch, const std::function<bool()>* cancelled) {
     span_ = nullptr;
     current_ = 0;
     progress_ = warp_instructions_ = thread_instructions_ = work_ = 0;
-    waits_since_ = {};
+    watch_.reset();
     next_poll_ = poll_instructions;
-    is_busy_ = true;
+    const auto stop_at_limit = [&](const std::string& why) {
+        Report report;
+        report.kind = Report::Kind::limit;
+        report.kernel = launch.entry->name;
+        report.message = "kernel " + report.kernel + why;
+        stop_with(std::move(report));
+    };
     try {
         run_units();
     } catch (const Fault& fault) {
         stop_with(fault.report);
+    } catch (const std::bad_alloc&) {
+        stop_at_limit(" needs more memory than the emulator may use (option memory_limit_mib)");
     } catch (const std::exception& error) {
-        Report report;
-        report.kind = Report::Kind::limit;
-        report.kernel = launch.entry->name;
-        report.message = "kernel " + report.kernel + ": " + error.what();
-        stop_with(std::move(report));
+        stop_at_limit(std::string(": ") + error.what());
     }
-    if (is_busy_) launch.busy.fetch_sub(1);
     leave_whereabouts();
     while (!open_.empty()) close(open_.size() - 1);
     const std::lock_guard lock(launch.mutex);
+    --launch.runners;
     launch.warp_instructions += warp_instructions_;
     launch.thread_instructions += thread_instructions_;
 }
@@ -101,9 +138,9 @@ void Runner::run_units() {
             ++idle_units;
         }
         if (progress_ != before) {
-            launch_->progress.fetch_add(1, std::memory_order_relaxed);
-            become_busy();
-            waits_since_ = {};
+            // What was stored is there for who has seen this number.
+            launch_->progress.fetch_add(1);
+            watch_.reset();
         }
         if (!open_.empty() && idle_units >= open_.size()) {
             idle_units = 0;
@@ -117,31 +154,49 @@ void Runner::run_units() {
     }
 }
 
-void Runner::become_busy() {
-    if (is_busy_) return;
-    is_busy_ = true;
-    launch_->busy.fetch_add(1);
-}
-
-/// All open units wait and there is nothing to open: another host thread must do something.
+/// All open units wait and there is nothing to open: another host thread must do something, or the
+/// launch is dead. That is proven, not guessed by time: warps that poll are watched until the state
+/// of all of them recurs, with no progress by anybody and no look at a clock in between. From there
+/// they repeat themselves, and when that holds for every host thread since the same progress, no
+/// one ever stores what another waits for.
 void Runner::wait_for_others() {
+    std::this_thread::yield();
     const bool only_waits =
         std::all_of(open_.begin(), open_.end(), [](const auto& unit) { return unit->only_waits; });
-    std::this_thread::yield();
-    if (!only_waits) return;
-    const Clock::time_point now = Clock::now();
     const std::uint64_t progress = launch_->progress.load();
-    if (is_busy_) {
-        is_busy_ = false;
-        launch_->busy.fetch_sub(1);
+    if (!only_waits || !watch_ || watch_->progress != progress) {
+        watch_.reset();
+        if (only_waits) watch_ = Watch{progress, Clock::now()};
+        return;
     }
-    if (waits_since_ == Clock::time_point{} || progress != progress_seen_ ||
-        launch_->busy.load() > 0) {
-        waits_since_ = now;
-        progress_seen_ = progress;
+    if (Clock::now() - watch_->since < suspicious_after) return;
+    if (!watch_->settled && !recurs(*watch_)) return;
+    const std::lock_guard lock(launch_->mutex);
+    if (launch_->progress.load() != progress) return;
+    if (launch_->settled_at != progress) launch_->settled = 0;
+    launch_->settled_at = progress;
+    if (!watch_->settled) ++launch_->settled;
+    watch_->settled = true;
+    if (launch_->settled == launch_->runners) report_blocked(*open_[current_ % open_.size()]);
+}
+
+/// Compares with a state that is replaced at growing distances (Brent), so a cycle of any length is
+/// found.
+bool Runner::recurs(Watch& watch) {
+    std::uint64_t state = 0;
+    for (const auto& unit : open_) {
+        for (const auto& block : unit->blocks) {
+            for (const Warp& warp : block->warps) state = state_of(warp, state);
+        }
     }
-    if (now - waits_since_ < stuck_after) return;
-    report_blocked(*open_[current_ % open_.size()]);
+    if (watch.remembered == state && !reads_time_) return true;
+    if (++watch.looks >= watch.horizon) {
+        watch.remembered = state;
+        watch.horizon *= 2;
+        watch.looks = 0;
+        reads_time_ = false;
+    }
+    return false;
 }
 
 bool Runner::open_next() {
@@ -238,16 +293,17 @@ bool Runner::pass(Unit& unit) {
 }
 
 void Runner::poll_time() {
-    if (work_ < next_poll_ && is_busy_) return;
+    if (work_ < next_poll_ && !watch_) return;
     next_poll_ = work_ + poll_instructions;
     const Clock::time_point now = Clock::now();
     int expected = LaunchState::running;
     if (now >= launch_->deadline) {
         launch_->stop.compare_exchange_strong(expected, LaunchState::out_of_time);
-    } else if (watch_ != nullptr && now >= next_watch_) {
+    } else if (cancelled_ != nullptr && now >= next_question_) {
         constexpr std::chrono::milliseconds between{20};
-        next_watch_ = now + between;
-        if ((*watch_)()) launch_->stop.compare_exchange_strong(expected, LaunchState::cancelled);
+        next_question_ = now + between;
+        if ((*cancelled_)())
+            launch_->stop.compare_exchange_strong(expected, LaunchState::cancelled);
     }
 }
 

@@ -98,6 +98,10 @@ std::uint64_t Runner::special(const Warp& warp, SpecialRegister which, int lane)
             return launch_->shared_bytes;
         case S::dynamic_smem_size:
             return launch.dynamic_shared_bytes;
+        case S::envreg1:
+            return launch_->grid_workspace >> 32;
+        case S::envreg2:
+            return launch_->grid_workspace & 0xffff'ffffU;
         case S::clock:
         case S::clock64:
             return warp_instructions_;
@@ -145,6 +149,7 @@ void Runner::read_special(Warp& warp, const Rows& rows, const DecodedInstruction
     // All lanes read at one time.
     const std::uint64_t time = special(warp, which, 0);
     const bool uniform = which >= SpecialRegister::clock;
+    reads_time_ = reads_time_ || uniform;
     each_lane(mask, [&](int lane) {
         const std::uint64_t value = uniform ? time : special(warp, which, lane);
         if (is_wide(which)) {

@@ -158,16 +158,21 @@ struct LaunchState {
     std::uint64_t units = 0;
     std::uint64_t most_open = 1;  ///< units a host thread
     std::uint64_t grid_number = 0;
+    std::uint64_t grid_workspace = 0;  ///< address; 0: the launch is not cooperative
     /// By `Code::memory`; for global memory, then for shared memory.
     std::vector<std::array<CombineFn, 2>> combine;
 
     std::atomic<std::uint64_t> next_unit{0};
-    std::atomic<std::uint64_t> progress{0};
-    std::atomic<int> busy{0};  ///< host threads that do more than wait
+    std::atomic<std::uint64_t> progress{0};  ///< counts what may end the waiting of others
     enum Stop : int { running, fault, out_of_time, cancelled };
     std::atomic<int> stop{running};
 
     std::mutex mutex;
+    int runners = 0;  // host threads that have not finished; guarded by mutex
+    /// Host threads all of whose warps repeat themselves since they saw that much progress: when
+    /// all do, none will ever make more. Guarded by mutex.
+    int settled = 0;
+    std::uint64_t settled_at = 0;
     std::optional<Report> report;                                  // guarded by mutex
     std::vector<std::string> whereabouts;                          // guarded by mutex
     Report::Party unfinished;                                      // guarded by mutex

@@ -170,8 +170,6 @@ Next Runner::poll(Warp& warp, Group& group, std::uint64_t outcome) {
     }
     *last = {group.pc, outcome};
     if (!repeated) {
-        // At once, lest the others think that everyone waits.
-        become_busy();
         ++progress_;
         return Next::advance;
     }

@@ -47,6 +47,8 @@ struct Report {
 struct LaunchShape {
     std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
     std::uint32_t shared_bytes = 0;  ///< static and dynamic, of a block
+    /// Memory of a cooperative grid that its barrier is in; 0 bytes: the launch has none.
+    std::uint64_t grid_workspace = 0, grid_workspace_bytes = 0;
 };
 
 /// Who: `block` is the linear index in the grid (x fastest), `warp` in the block, `lanes` a mask.
@@ -84,8 +86,15 @@ class Observer {
     virtual std::optional<Report> access(const Access& access) = 0;
     /// Lanes that meet at a warp-level synchronisation (bar.warp.sync, shuffle, vote, mma, …).
     virtual void warp_sync(const Actor& actor) = 0;
-    /// Barrier `id` of a block completed: `warps` bit mask of those that took part (arrived or
-    /// waited), `waiting` of those that were released by it.
+    /// Lanes arrive at barrier `id` of their block and do not wait: what they do from here on is
+    /// not ordered by its completion.
+    virtual void barrier_arrive(const Actor& actor, int id) {
+        static_cast<void>(actor);
+        static_cast<void>(id);
+    }
+    /// Barrier `id` of a block completed: `warps` bit mask of those that took part (arrived, waited
+    /// or, where all threads of the block are meant, exited), `waiting` of those that were released
+    /// by it.
     virtual void block_barrier(std::uint64_t block, int id, std::uint64_t warps,
                                std::uint64_t waiting) = 0;
     virtual void cluster_barrier(std::span<const std::uint64_t> blocks) = 0;

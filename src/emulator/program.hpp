@@ -88,6 +88,8 @@ enum class SpecialRegister : std::uint8_t {
     is_explicit_cluster,
     total_smem_size,
     dynamic_smem_size,
+    envreg1,  ///< upper half of the address of a cooperative grid's workspace; 0: there is none
+    envreg2,  ///< lower half
     clock,
     clock64,
     clock_hi,

@@ -34,7 +34,7 @@ std::uint32_t number(const std::ssub_match& match, std::uint32_t otherwise) {
 
 void read_launch(FaultCase& file, const std::string& text) {
     static const std::regex form(
-        R"((\w+)<<<(\d+), (\d+)(?:, (\d+))?(?:, cluster (\d+))?>>>\(([^)]*)\))");
+        R"((\w+)<<<(\d+), (\d+)(?:, (\d+))?(?:, cluster (\d+))?(, cooperative)?>>>\(([^)]*)\))");
     std::smatch match;
     if (!std::regex_match(text, match, form)) fail(file, text);
     FaultCase::Launch launch;
@@ -43,7 +43,8 @@ void read_launch(FaultCase& file, const std::string& text) {
     launch.threads = number(match[3], 1);
     launch.dynamic_bytes = number(match[4], 0);
     launch.cluster = number(match[5], 1);
-    std::istringstream arguments(match[6].str());
+    launch.cooperative = match[6].matched;
+    std::istringstream arguments(match[7].str());
     for (std::string one; std::getline(arguments >> std::ws, one, ',');) {
         launch.arguments.push_back(one);
     }

@@ -17,7 +17,8 @@ namespace kernelforge::test {
 ///     // buffer: NAME TYPE[COUNT] CONTENT     TYPE f32, u32, u64; CONTENT input (varied),
 ///     counting,
 ///                                            ones, falling (all read-only), zeroed, output (unset)
-///     // launch: KERNEL<<<BLOCKS, THREADS[, DYNAMIC BYTES[, cluster BLOCKS]]>>>(ARGUMENT, …)
+///     // launch: KERNEL<<<BLOCKS, THREADS[, DYNAMIC BYTES][, cluster BLOCKS][, cooperative]>>>
+///             (ARGUMENT, …)                  on one line;
 ///                                            ARGUMENT a buffer, an int, or null; in order of
 ///                                            launch
 ///     // check: NAME[INDEX] = VALUE          after the launches
@@ -41,6 +42,7 @@ struct FaultCase {
     struct Launch {
         std::string kernel;
         std::uint32_t blocks = 1, threads = 1, dynamic_bytes = 0, cluster = 1;
+        bool cooperative = false;
         std::vector<std::string> arguments;
     };
     struct Check {

@@ -154,17 +154,25 @@ class Bench {
         for (const std::string& argument : one.arguments) values.push_back(value(argument));
         std::vector<void*> parameters;
         for (std::uint64_t& each : values) parameters.push_back(&each);
-        CUlaunchAttribute attribute{};
-        attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-        attribute.value.clusterDim.x = one.cluster;
-        attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+        std::vector<CUlaunchAttribute> attributes;
+        if (one.cluster > 1) {
+            CUlaunchAttribute& attribute = attributes.emplace_back();
+            attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+            attribute.value.clusterDim.x = one.cluster;
+            attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+        }
+        if (one.cooperative) {
+            CUlaunchAttribute& attribute = attributes.emplace_back();
+            attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+            attribute.value.cooperative = 1;
+        }
         CUlaunchConfig config{};
         config.gridDimX = one.blocks;
         config.blockDimX = one.threads;
         config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
         config.sharedMemBytes = one.dynamic_bytes;
-        config.attrs = &attribute;
-        config.numAttrs = one.cluster > 1 ? 1 : 0;
+        config.attrs = attributes.data();
+        config.numAttrs = static_cast<unsigned>(attributes.size());
         return driver_.cuLaunchKernelEx(&config, function, parameters.data(), nullptr);
     }
 

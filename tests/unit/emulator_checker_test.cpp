@@ -19,7 +19,7 @@ using What = Access::What;
 using Kind_ = Report::Kind;
 
 constexpr std::uint64_t x_address = 0x7f00'0000'0000, y_address = 0x7f00'0020'0000,
-                        work_address = 0x7f00'0040'0000;
+                        work_address = 0x7f00'0040'0000, workspace_address = 0x7eff'0000'0000;
 constexpr std::uint64_t x_bytes = 4000, y_bytes = 1 << 20, work_bytes = 65536;
 
 struct Who {
@@ -67,6 +67,10 @@ class Run {
         entry.name = "k";
         checker.launch_begin(entry, shape_);
         for (std::uint64_t i = 0; i < shape_.grid[0]; ++i) checker.block_begin(i);
+    }
+    void cooperates() {
+        shape_.grid_workspace = workspace_address;
+        shape_.grid_workspace_bytes = 8;
     }
     void finish() {
         for (std::uint64_t i = 0; i < shape_.grid[0]; ++i) checker.block_end(i);
@@ -285,6 +289,39 @@ TEST_CASE("a barrier of some warps orders only those", "[emulator][checker]") {
     CHECK(run.read({0, 2}, shared(512), 7));
 }
 
+TEST_CASE("what a warp does after it arrived at a barrier is not ordered by that",
+          "[emulator][checker]") {
+    Run run;
+    REQUIRE_FALSE(run.write({0, 0}, shared(0), 1));
+    run.checker.barrier_arrive(Run::actor({0, 0}), 1);
+    REQUIRE_FALSE(run.write({0, 0}, shared(256), 2));
+    run.checker.block_barrier(0, 1, 0b0011, 0b0010);
+    CHECK_FALSE(run.read({0, 1}, shared(0), 3));
+    const auto report = run.read({0, 1}, shared(256), 4);
+    REQUIRE(report);
+    CHECK(report->kind == Kind_::race);
+    CHECK(report->other->place.source_line == 2);
+    // The next barrier orders it.
+    run.checker.block_barrier(0, 1, 0b0011, 0b0011);
+    CHECK_FALSE(run.read({0, 1}, shared(256), 5));
+}
+
+TEST_CASE("an arrival hands on what the warp has acquired and fenced", "[emulator][checker]") {
+    Run run(3);
+    REQUIRE_FALSE(run.write({0, 0}, global(y_address + 4096), 1));
+    REQUIRE_FALSE(run.write({0, 0, one}, global(y_address), 2, Order::release));
+    REQUIRE_FALSE(run.read({1, 0, one}, global(y_address), 3, Order::acquire));
+    REQUIRE_FALSE(run.write({1, 0}, global(y_address + 8192), 4));
+    run.fence({1, 0});
+    run.checker.barrier_arrive(Run::actor({1, 0}), 1);
+    run.checker.block_barrier(1, 1, 0b0011, 0b0010);
+    CHECK_FALSE(run.read({1, 1}, global(y_address + 4096), 5));
+    REQUIRE_FALSE(run.atomic({1, 1, one}, global(y_address + 64), 6));
+    REQUIRE_FALSE(run.atomic({2, 0, one}, global(y_address + 64), 7));
+    run.fence({2, 0});
+    CHECK_FALSE(run.read({2, 0}, global(y_address + 8192), 8));
+}
+
 TEST_CASE("lanes of a warp are ordered by its synchronisations", "[emulator][checker]") {
     Run run;
     REQUIRE_FALSE(run.write({}, shared(0), 1));
@@ -477,6 +514,24 @@ TEST_CASE("a relaxed read of a flag obtains nothing before a fence", "[emulator]
     CHECK(run.read({1, 0}, global(y_address + 128), 4));
     run.fence({1, 0});
     CHECK_FALSE(run.read({1, 0}, global(y_address + 128), 5));
+}
+
+TEST_CASE("a fence of the block's scope obtains nothing from other blocks", "[emulator][checker]") {
+    Run run(2);
+    REQUIRE_FALSE(run.write({0, 0}, global(y_address + 128), 1));
+    run.fence({0, 0});
+    REQUIRE_FALSE(run.write({0, 0, one}, global(y_address), 2, Order::relaxed));
+    for (const std::uint32_t warp : {0, 1}) {
+        REQUIRE_FALSE(run.read({1, warp, one}, global(y_address), 3, Order::relaxed));
+        run.fence({1, warp}, Scope::cta);
+        const auto report = run.read({1, warp}, global(y_address + 128), 4);
+        REQUIRE(report);
+        CHECK(report->kind == Kind_::race);
+        CHECK(report->other->place.source_line == 1);
+        // A wider one later obtains it still.
+        run.fence({1, warp});
+        CHECK_FALSE(run.read({1, warp}, global(y_address + 128), 5));
+    }
 }
 
 TEST_CASE("a flag that is written while it is being read is acquired", "[emulator][checker]") {
@@ -707,6 +762,20 @@ TEST_CASE("a grid barrier orders all blocks", "[emulator][checker]") {
             run.barrier(block);
         }
     }
+}
+
+TEST_CASE("the workspace of a cooperative grid may be used, and nothing beside it",
+          "[emulator][checker]") {
+    Run run;
+    CHECK(run.atomic({0, 0, one}, global(workspace_address + 4), 1));
+    run.finish();
+    run.cooperates();
+    run.launch();
+    CHECK_FALSE(run.atomic({0, 0, one}, global(workspace_address + 4), 2));
+    CHECK(message(run.read({0, 0, one}, global(workspace_address + 8), 3)) ==
+          "kernel k, line 3: thread (0,0,0) of block (0,0,0) reads 4 bytes, right past the end of "
+          "the workspace of the grid (8 bytes)");
+    CHECK_FALSE(run.write({}, global(y_address), 4));
 }
 
 TEST_CASE("views that touch or overlap are told apart or joined", "[emulator][checker]") {

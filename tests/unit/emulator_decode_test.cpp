@@ -592,6 +592,13 @@ TEST_CASE("decode refuses what is not emulated, with line and instruction", "[de
     CHECK_THAT(refused("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f1, %f2, %f3, %f4}, "
                        "%d1, %d2, %r1, 0, %p1, 1, 1, 0, 0;"),
                ContainsSubstring("sparse"));
+    CHECK_THAT(refused("bar.sync 0;\nwgmma.mma_async.sync.aligned.m64n8k32.f32.f16.f16 {%f1, %f2, "
+                       "%f3, %f4}, %d1, %d2, %p1, 1, 1, 0, 0;"),
+               ContainsSubstring("13: instruction wgmma.mma_async") &&
+                   ContainsSubstring("not emulated: k is 32, expected 16"));
+    CHECK_THAT(refused("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 {%f1, %f2, %f3, %f4}, "
+                       "%d1, %d2, %p1, 1, 1, 0, 1;"),
+               ContainsSubstring("only operands of 16 bits can be transposed"));
     CHECK_THAT(refused("atom.global.min.f32 %f1, [%d1], %f2;"),
                ContainsSubstring("that operation on that type"));
     CHECK_THAT(refusal(head + ".extern .func g();\n.visible .entry k()" + registers +
@@ -676,4 +683,23 @@ TEST_CASE("decode makes the predicate of explicit clusters from a row of 32 bits
     CHECK(made[0].kind == Kind::pure);
     REQUIRE(code->specials.size() == 1);
     CHECK(operands(*code, made[0]).at(1) == code->specials[0].second);
+}
+
+TEST_CASE("decode gives code without a source line that of the code before it", "[decode]") {
+    const Made code = lines(
+        "mov.u32 %r1, %clock;\n.loc 1 7 3\nld.global.u32 %r1, [%d1];\n.loc 1 0 0\n"
+        "st.global.u32 [%d1], %r1;\n.loc 1 9 3\nst.global.u32 [%d1+4], %r1;\n.loc 1 0 0",
+        ".file 1 \"candidate.cu\"");
+    std::vector<int> found;
+    for (const DecodedInstruction& each : code->instructions) {
+        found.push_back(each.place.source_line);
+    }
+    CHECK(found == std::vector<int>{7, 7, 7, 9, 9});
+    try {
+        (void)lines(".loc 1 7 3\nret;\n.loc 1 0 0\nfrobnicate.b32 %r1, %r2;",
+                    ".file 1 \"candidate.cu\"");
+        FAIL("accepted");
+    } catch (const PtxError& error) {
+        CHECK(error.place().source_line == 7);
+    }
 }

@@ -387,6 +387,9 @@ struct Recorder final : Observer {
         say("barrier " + std::to_string(id) + " " + std::to_string(warps) + " " +
             std::to_string(waiting));
     }
+    void barrier_arrive(const Actor& actor, int id) override {
+        say("arrive " + std::to_string(id) + " by warp " + std::to_string(actor.warp));
+    }
     void cluster_barrier(std::span<const std::uint64_t>) override { say("cluster"); }
     void fence(const Actor&, Order, Scope) override { say("fence"); }
     void mbarrier_arrive(const Actor&, std::uint64_t, std::uint64_t) override {}
@@ -431,4 +434,113 @@ TEST_CASE("an observer hears accesses and synchronisation in order, and may stop
     const Outcome outcome = device.run(code, 1, 64, {data});
     REQUIRE(outcome.status == Outcome::Status::fault);
     CHECK(message_of(outcome) == "refused");
+}
+
+TEST_CASE("an observer hears of warps that arrive and do not wait, and of those that exited",
+          "[machine]") {
+    Assembler a;
+    const RowRef first = a.predicate(), third = a.predicate();
+    a.pure(less32, {first, a.special(S::tid_x), a.constant32(32)});
+    a.pure(less32, {third, a.constant32(63), a.special(S::tid_x)});
+    DecodedInstruction& leave = a.emit(Kind::exit);
+    leave.guard = third;
+    SyncOp op;
+    op.what = SyncOp::What::barrier_arrive;
+    DecodedInstruction& arrive = a.sync(op, {a.constant32(3), a.constant32(64)});
+    arrive.guard = first;
+    op.what = SyncOp::What::barrier;
+    DecodedInstruction& wait = a.sync(op, {a.constant32(3), a.constant32(64)});
+    wait.guard = first;
+    wait.guard_negated = true;
+    a.barrier();
+    a.emit(Kind::exit);
+    TestDevice device(1);
+    Recorder recorder;
+    device.machine.set_observer(&recorder);
+    REQUIRE(message_of(device.run(a.take(), 1, 96, {})) == "");
+    // The third warp has exited: barrier 0 is of all threads, barrier 3 of 64.
+    CHECK(recorder.heard == std::vector<std::string>{"begin kernel 0", "block 0",
+                                                     "arrive 3 by warp 0", "barrier 3 3 2",
+                                                     "barrier 0 7 3", "done 0", "end"});
+}
+
+TEST_CASE("a deadlock is found however long it takes warps to repeat themselves", "[machine]") {
+    // Three looks a round and eight a turn: warps are where they were after three turns.
+    Assembler a;
+    const RowRef base = a.b64(), flag = a.b32(), waits = a.predicate();
+    a.load_parameter(base, 0);
+    const std::size_t again = a.here();
+    MemoryOp op;
+    op.space = Space::global;
+    op.order = Order::is_volatile;
+    for (int i = 0; i < 3; ++i) {
+        op.offset = i * 4;
+        a.memory(op, {flag, base});
+    }
+    a.pure(less32, {waits, flag, a.constant32(1)});
+    a.branch(waits, false, again);
+    a.emit(Kind::exit);
+    const auto code = a.take();
+    for (const int threads : {1, 3}) {
+        TestDevice device(threads);
+        const std::uint64_t data = device.make<std::uint32_t>(3);
+        device.at<std::uint32_t>(data)[1] = 1;
+        const Outcome outcome = device.run(code, 5, 64, {data});
+        REQUIRE(outcome.status == Outcome::Status::fault);
+        CHECK(outcome.report->kind == Report::Kind::deadlock);
+    }
+}
+
+TEST_CASE("a wait that counts its looks is no deadlock", "[machine]") {
+    Assembler a;
+    const RowRef base = a.b64(), flag = a.b32(), looks = a.b32(), waits = a.predicate();
+    a.load_parameter(base, 0);
+    a.pure(add32, {looks, a.constant32(0), a.constant32(0)});
+    const std::size_t again = a.here();
+    MemoryOp op;
+    op.space = Space::global;
+    op.order = Order::is_volatile;
+    a.memory(op, {flag, base});
+    a.pure(add32, {looks, looks, a.constant32(1)});
+    a.pure(less32, {waits, looks, a.constant32(1'000'000)});
+    a.branch(waits, false, again);
+    a.store(Space::global, base, looks);
+    a.emit(Kind::exit);
+    TestDevice device(2);
+    const std::uint64_t data = device.make<std::uint32_t>(1);
+    REQUIRE(message_of(device.run(a.take(), 1, 1, {data})) == "");
+    CHECK(device.at<std::uint32_t>(data)[0] == 1'000'000);
+}
+
+TEST_CASE("a cooperative grid has a workspace, zero at first, and no other has", "[machine]") {
+    Assembler a;
+    const RowRef base = a.b64();
+    a.load_parameter(base, 0);
+    MemoryOp op;
+    op.what = MemoryOp::What::store;
+    op.space = Space::global;
+    a.memory(op, {base, a.special(S::envreg2)});
+    op.offset = 4;
+    a.memory(op, {base, a.special(S::envreg1)});
+    a.emit(Kind::exit);
+    const auto code = a.take();
+    TestDevice device(1);
+    const std::uint64_t data = device.make<std::uint64_t>(1, 1);
+    REQUIRE(message_of(device.run(code, 1, 1, {data})) == "");
+    CHECK(*device.at<std::uint64_t>(data) == 0);
+    for (int i = 0; i < 2; ++i) {
+        const LoadedCode loaded{code, {}};
+        Launch launch;
+        launch.module = &loaded;
+        launch.entry = code->entries.data();
+        launch.parameters.append(reinterpret_cast<const char*>(&data), sizeof data);
+        launch.cooperative = true;
+        const Outcome outcome =
+            device.machine.run(launch, std::chrono::steady_clock::now() + std::chrono::seconds(10));
+        REQUIRE(message_of(outcome) == "");
+        auto* workspace = device.at<std::uint64_t>(*device.at<std::uint64_t>(data));
+        REQUIRE(workspace != nullptr);
+        CHECK(*workspace == 0);
+        *workspace = 7;
+    }
 }
