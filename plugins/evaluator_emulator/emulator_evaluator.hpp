@@ -20,8 +20,8 @@ struct EmulatorOptions {
     std::vector<std::string> worker_arguments;  ///< appended to `kernelforge-worker --role emulate`
     int threads = 0;                            ///< of the worker; 0: one a processor
     bool check = true;                          ///< look for faults that hardware hides
-    /// Writable memory of the worker: eight times a task's buffers with the checker on, and what
-    /// the program itself needs, is far below it.
+    /// Writable memory of the worker. Half of it is the device's memory; the checker's shadow, up
+    /// to four times what a candidate touches, and the program itself have the rest.
     std::uint64_t memory_limit_bytes = std::uint64_t{8} << 30U;
     /// Of one evaluation, where the request allows more. Absent: the request's.
     std::optional<std::chrono::milliseconds> time_limit;

@@ -21,6 +21,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+// A sanitizer's shadow is terabytes of writable memory, of which hardly any is used.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool can_limit_memory = false;
+#else
+constexpr bool can_limit_memory = true;
+#endif
 constexpr std::size_t kept_output_bytes = 256 * 1024;
 constexpr std::size_t shown_output_bytes = 4 * 1024;
 /// A worker that has answered may still be read from: what was printed lags behind the channel.
@@ -87,7 +93,7 @@ struct WorkerProcess::State {
 WorkerProcess::WorkerProcess(std::vector<std::string> argv,
                              std::optional<std::uint64_t> memory_limit_bytes)
     : state_(std::make_unique<State>(std::move(argv))) {
-    if (!memory_limit_bytes) return;
+    if (!memory_limit_bytes || !can_limit_memory) return;
     const rlimit limit{*memory_limit_bytes, *memory_limit_bytes};
     if (::prlimit(state_->process.pid(), RLIMIT_DATA, &limit, nullptr) == 0) return;
     const int error = errno;

@@ -37,7 +37,7 @@ class WorkerProcess {
   public:
     /// Starts `argv` with the channel as its descriptor 3. With `memory_limit_bytes` its writable
     /// private memory is limited (RLIMIT_DATA), so that what a candidate makes it allocate is its
-    /// end and not the machine's. @throws Error not_found, io
+    /// end and not the machine's; not in sanitized builds. @throws Error not_found, io
     explicit WorkerProcess(std::vector<std::string> argv,
                            std::optional<std::uint64_t> memory_limit_bytes = std::nullopt);
     ~WorkerProcess();

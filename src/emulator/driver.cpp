@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/driver.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <thread>
 
 #include "emulator/driver_state.hpp"
@@ -16,13 +18,18 @@ constexpr std::size_t most_memory_bytes = std::size_t{8} << 30;
 
 DriverState* the_state = nullptr;
 
-/// A host keeps half of its memory.
+/// A host keeps half of its memory; of what this process may write, half is for the checker's
+/// shadows, registers and the program itself.
 std::size_t memory_for_device() {
+    std::size_t bytes = most_memory_bytes;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        bytes = std::min<std::size_t>(bytes, limit.rlim_cur / 2);
+    }
     const long pages = ::sysconf(_SC_PHYS_PAGES);
     const long page = ::sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page <= 0) return most_memory_bytes;
-    return std::min(most_memory_bytes,
-                    static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 2);
+    if (pages <= 0 || page <= 0) return bytes;
+    return std::min(bytes, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 2);
 }
 
 }  // namespace
@@ -74,8 +81,21 @@ void DriverState::free(std::uint64_t address, std::size_t bytes) {
     memory.release(address);
 }
 
-void DriverState::note_written(std::uint64_t address, std::size_t bytes) {
-    if (checked && bytes > 0) checker->written(address, bytes);
+CUresult DriverState::note_written(std::uint64_t address, std::size_t bytes) {
+    if (!checked || bytes == 0) return CUDA_SUCCESS;
+    try {
+        checker->written(address, bytes);
+        return CUDA_SUCCESS;
+    } catch (const std::bad_alloc&) {
+        return keep_no_memory("the checker");
+    }
+}
+
+CUresult DriverState::keep_no_memory(const std::string& who) {
+    Report found;
+    found.kind = Report::Kind::limit;
+    found.message = who + " needs more memory than the emulator may use (option memory_limit_mib)";
+    return keep_fault(CUDA_ERROR_OUT_OF_MEMORY, std::move(found));
 }
 
 CUresult DriverState::keep_fault(CUresult result, Report found) {
@@ -140,7 +160,13 @@ DeviceInfo EmulatedDevice::info() const {
 void EmulatedDevice::begin_checked(std::vector<View> views) {
     DriverState& driver = state_->driver;
     if (!driver.checker) return;
-    driver.checker->begin(std::move(views));
+    try {
+        driver.checker->begin(std::move(views));
+    } catch (const std::bad_alloc&) {
+        // The plan's first step will tell.
+        static_cast<void>(driver.keep_no_memory("the checker"));
+        return;
+    }
     driver.machine->set_observer(&*driver.checker);
     driver.checked = true;
 }

@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint64_t most_blocks_x = 0x7fff'ffff;
 constexpr std::uint32_t most_blocks_yz = 65535;
 constexpr std::uint32_t most_threads_z = 64;
+/// Far more than end in an evaluation's time.
+constexpr std::uint64_t most_emulated_blocks = std::uint64_t{1} << 32;
 
 using Extent = std::array<std::uint32_t, 3>;
 
@@ -215,8 +217,20 @@ CUresult run(DriverState& state, const CUlaunchConfig& config, CUfunction handle
     if (result == CUDA_SUCCESS) result = check_launch(state, *function, launch);
     if (result == CUDA_SUCCESS) result = pack_parameters(*function->entry, parameters, launch);
     if (result != CUDA_SUCCESS) return result;
+    if (product(launch.grid) > most_emulated_blocks) {
+        Report report;
+        report.kind = Report::Kind::limit;
+        report.kernel = launch.entry->name;
+        report.message = "kernel " + launch.entry->name + " cannot be launched: a grid of " +
+                         std::to_string(product(launch.grid)) +
+                         " blocks, the emulator runs at most " +
+                         std::to_string(most_emulated_blocks);
+        return state.keep_fault(CUDA_ERROR_LAUNCH_FAILED, std::move(report));
+    }
     try {
         return conclude(state, launch, state.machine->run(launch, state.deadline));
+    } catch (const std::bad_alloc&) {
+        return state.keep_no_memory("kernel " + launch.entry->name);
     } catch (const Error& error) {
         Report report;
         report.kind = Report::Kind::limit;

@@ -77,8 +77,7 @@ CUresult CUDAAPI set_bytes(CUdeviceptr address, unsigned char value, std::size_t
         std::byte* host = host_range(state, address, bytes, true);
         if (host == nullptr) return CUDA_ERROR_INVALID_VALUE;
         std::memset(host, value, bytes);
-        state.note_written(address, bytes);
-        return CUDA_SUCCESS;
+        return state.note_written(address, bytes);
     });
 }
 
@@ -98,8 +97,7 @@ CUresult CUDAAPI copy_from_host(CUdeviceptr to, const void* from, std::size_t by
         std::byte* host = host_range(state, to, bytes, true);
         if (host == nullptr || from == nullptr) return CUDA_ERROR_INVALID_VALUE;
         std::memcpy(host, from, bytes);
-        state.note_written(to, bytes);
-        return CUDA_SUCCESS;
+        return state.note_written(to, bytes);
     });
 }
 
@@ -110,8 +108,7 @@ CUresult CUDAAPI copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstr
         const std::byte* source = host_range(state, from, bytes, false);
         if (target == nullptr || source == nullptr) return CUDA_ERROR_INVALID_VALUE;
         std::memmove(target, source, bytes);
-        state.note_written(to, bytes);
-        return CUDA_SUCCESS;
+        return state.note_written(to, bytes);
     });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -100,8 +101,10 @@ struct DriverState {
     [[nodiscard]] std::uint64_t allocate(std::size_t bytes);
     void free(std::uint64_t address, std::size_t bytes);
     /// Tells the checker of a memset or copy of the plan.
-    void note_written(std::uint64_t address, std::size_t bytes);
+    [[nodiscard]] CUresult note_written(std::uint64_t address, std::size_t bytes);
     [[nodiscard]] CUresult keep_fault(CUresult result, Report found);
+    /// The fault that the host had no memory for what `who` does.
+    [[nodiscard]] CUresult keep_no_memory(const std::string& who);
 
   private:
     std::vector<std::pair<std::weak_ptr<Block>, std::size_t>> blocks_;
@@ -117,7 +120,11 @@ CUresult on_device(F&& function) {
     DriverState* state = driver_state();
     if (state == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
     if (state->fault != CUDA_SUCCESS) return state->fault;
-    return function(*state);
+    try {
+        return function(*state);
+    } catch (const std::bad_alloc&) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
 }
 
 /// The same for functions that give something back, which they do after a fault too.

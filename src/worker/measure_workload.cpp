@@ -397,7 +397,7 @@ std::size_t WorkloadRun::set_of_pair(std::uint64_t order, std::uint64_t pair) co
 
 bool WorkloadRun::scrubs() const {
     // Under compute-sanitizer a thousand times slower, and nothing is timed there. On an emulated
-    // device nothing is left over, and what nobody wrote is found by its checker.
+    // device there is no time to save by what is left over, and the checker finds reads of it.
     return job_.device.emulated() == nullptr && job_.request.depth != EvaluationDepth::sanitize;
 }
 

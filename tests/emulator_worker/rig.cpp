@@ -12,12 +12,64 @@ KERNELFORGE_DECLARE_PLUGIN(compiler_nvrtc);
 
 namespace kernelforge::test {
 
-EmulatorRig::EmulatorRig(const std::vector<std::string>& words)
-    : registry_(std::make_unique<Registry>()) {
+std::string candidate(const std::string& body, const std::string& plan) {
+    return head + plan + R"(//@launch f<<<(cdiv(N, 256)), (256)>>>(x, w, y, N:i64)
+extern "C" __global__ void f(const float* x, const float* w, float* y, long long n) {
+    const long long i = blockIdx.x * 256LL + threadIdx.x;
+)" + body + "\n}\n";
+}
+
+std::shared_ptr<Task> scale_task(const std::vector<std::int64_t>& sizes) {
+    auto task = std::make_shared<Task>();
+    task->definition.name = "scale";
+    task->definition.axes = {{"N", Axis::Kind::variable, 0, "", ""}};
+    task->definition.inputs = {{"x", {"N"}, false, DType::float32, ""},
+                               {"w", {"N"}, false, DType::float32, ""}};
+    task->definition.outputs = {{"y", {"N"}, false, DType::float32, ""}};
+    for (const std::int64_t size : sizes) {
+        task->workloads.push_back({"w" + std::to_string(size), {{"N", size}}, {}});
+    }
+    task->reference_cuda = candidate(right_body);
+    return task;
+}
+
+Requests::Requests() : registry_(std::make_unique<Registry>()) {
     registry_->add(kernelforge_plugin_compiler_nvrtc);
     PluginContext context;
     context.worker_path = worker_path();
     compiler_ = registry_->make<Compiler>("nvrtc", "{}", context);
+}
+
+Requests::~Requests() = default;
+
+Evaluation Requests::judged(const std::shared_ptr<const Task>& task, const Run& run,
+                            const DeviceInfo& device, const Judge& judge) {
+    const std::vector<std::size_t> workloads = all_workloads(*task);
+    const auto build = [&](const std::string& source) {
+        return build_candidate(*compiler_, *task, {source, {}}, "candidate.cu", workloads, device,
+                               {}, {});
+    };
+    const Built built = build(run.source);
+    if (!built.ok()) {
+        Evaluation evaluation;
+        evaluation.status = built.status;
+        evaluation.message = built.message;
+        return evaluation;
+    }
+    EvaluationRequest request;
+    request.id = "test";
+    request.task = task;
+    request.workloads = workloads;
+    request.candidate = built.compiled;
+    request.reference = build(task->reference_cuda).compiled;
+    if (!run.opponent.empty()) request.opponent = build(run.opponent).compiled;
+    request.depth = run.depth;
+    request.seed = 1;
+    request.time_limit = run.time_limit;
+    return judge(request);
+}
+
+EmulatorRig::EmulatorRig(const std::vector<std::string>& words) {
     SubprocessOptions options;
     options.argv = {worker_path(), "--role", "emulate"};
     options.argv.insert(options.argv.end(), words.begin(), words.end());
@@ -51,29 +103,8 @@ Evaluation EmulatorRig::ask(const EvaluationRequest& request) {
 }
 
 Evaluation EmulatorRig::judge(const std::shared_ptr<const Task>& task, const Run& run) {
-    const std::vector<std::size_t> workloads = all_workloads(*task);
-    const auto build = [&](const std::string& source) {
-        return build_candidate(*compiler_, *task, {source, {}}, "candidate.cu", workloads, device_,
-                               {}, {});
-    };
-    const Built built = build(run.source);
-    if (!built.ok()) {
-        Evaluation evaluation;
-        evaluation.status = built.status;
-        evaluation.message = built.message;
-        return evaluation;
-    }
-    EvaluationRequest request;
-    request.id = "test";
-    request.task = task;
-    request.workloads = workloads;
-    request.candidate = built.compiled;
-    request.reference = build(task->reference_cuda).compiled;
-    if (!run.opponent.empty()) request.opponent = build(run.opponent).compiled;
-    request.depth = run.depth;
-    request.seed = 1;
-    request.time_limit = run.time_limit;
-    return ask(request);
+    return requests_.judged(task, run, device_,
+                            [&](const EvaluationRequest& request) { return ask(request); });
 }
 
 }  // namespace kernelforge::test

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +16,38 @@
 
 namespace kernelforge::test {
 
-/// A compiler and a worker in the role `emulate`, asked over its channel.
+/// The first line of a candidate.
+inline constexpr const char* head = "//@kernelforge 1\n";
+/// A kernel `f(x, w, y, n)` with this body, of 256 threads a block; `i` is a thread's element.
+[[nodiscard]] std::string candidate(const std::string& body, const std::string& plan = "");
+/// y = 2 x + w, with a workload of each size.
+[[nodiscard]] std::shared_ptr<Task> scale_task(const std::vector<std::int64_t>& sizes);
+/// A body that is right for it.
+inline constexpr const char* right_body = "    if (i < n) y[i] = 2.0f * x[i] + w[i];";
+
+struct Run {
+    std::string source;
+    EvaluationDepth depth = EvaluationDepth::check;
+    std::string opponent = "";
+    std::chrono::milliseconds time_limit{60'000};
+};
+using Judge = std::function<Evaluation(const EvaluationRequest&)>;
+
+/// Makes requests of candidates' texts.
+class Requests {
+  public:
+    Requests();
+    ~Requests();
+    /// What `judge` says, or the compiler as an evaluation.
+    [[nodiscard]] Evaluation judged(const std::shared_ptr<const Task>& task, const Run& run,
+                                    const DeviceInfo& device, const Judge& judge);
+
+  private:
+    std::unique_ptr<Registry> registry_;
+    std::unique_ptr<Compiler> compiler_;
+};
+
+/// A worker in the role `emulate`, asked over its channel.
 class EmulatorRig {
   public:
     /// `words` follow the role.
@@ -22,12 +55,6 @@ class EmulatorRig {
     ~EmulatorRig();
 
     [[nodiscard]] const DeviceInfo& device() const noexcept { return device_; }
-    struct Run {
-        std::string source;
-        EvaluationDepth depth = EvaluationDepth::check;
-        std::string opponent = "";
-        std::chrono::milliseconds time_limit{60'000};
-    };
     /// The evaluation, or what the compiler said as one.
     [[nodiscard]] Evaluation judge(const std::shared_ptr<const Task>& task, const Run& run);
     [[nodiscard]] Evaluation ask(const EvaluationRequest& request);
@@ -35,8 +62,7 @@ class EmulatorRig {
   private:
     [[nodiscard]] std::string exchange(const std::string& message);
 
-    std::unique_ptr<Registry> registry_;
-    std::unique_ptr<Compiler> compiler_;
+    Requests requests_;
     std::unique_ptr<Subprocess> worker_;
     DeviceInfo device_;
 };

@@ -7,32 +7,7 @@ namespace {
 using namespace kernelforge;
 using namespace kernelforge::test;
 
-constexpr const char* head = R"(//@kernelforge 1
-)";
-
-/// A kernel `f(x, w, y, n)` with this body, of 256 threads a block.
-std::string candidate(const std::string& body, const std::string& plan = "") {
-    return head + plan + R"(//@launch f<<<(cdiv(N, 256)), (256)>>>(x, w, y, N:i64)
-extern "C" __global__ void f(const float* x, const float* w, float* y, long long n) {
-    const long long i = blockIdx.x * 256LL + threadIdx.x;
-)" + body + "\n}\n";
-}
-
-const std::string right = candidate("    if (i < n) y[i] = 2.0f * x[i] + w[i];");
-
-std::shared_ptr<Task> scale_task(std::vector<std::int64_t> sizes) {
-    auto task = std::make_shared<Task>();
-    task->definition.name = "scale";
-    task->definition.axes = {{"N", Axis::Kind::variable, 0, "", ""}};
-    task->definition.inputs = {{"x", {"N"}, false, DType::float32, ""},
-                               {"w", {"N"}, false, DType::float32, ""}};
-    task->definition.outputs = {{"y", {"N"}, false, DType::float32, ""}};
-    for (const std::int64_t size : sizes) {
-        task->workloads.push_back({"w" + std::to_string(size), {{"N", size}}, {}});
-    }
-    task->reference_cuda = right;
-    return task;
-}
+const std::string right = candidate(right_body);
 
 EmulatorRig& rig() {
     static EmulatorRig shared({"--threads", "2"});
@@ -130,10 +105,10 @@ TEST_CASE("a fault leaves the worker able to judge the next candidate", "[emulat
 }
 
 TEST_CASE("a kernel that does not end is timed out", "[emulator_worker]") {
-    const Evaluation evaluation =
-        rig().judge(scale_task({256}),
-                    {candidate("    volatile float* z = y; z[i] = 0; while (z[i] != 1.0f) z[i] = 0;"),
-                     EvaluationDepth::check, "", std::chrono::milliseconds(1500)});
+    const Evaluation evaluation = rig().judge(
+        scale_task({256}),
+        {candidate("    volatile float* z = y; z[i] = 0; while (z[i] != 1.0f) z[i] = 0;"),
+         EvaluationDepth::check, "", std::chrono::milliseconds(1500)});
     INFO(evaluation.message);
     CHECK(evaluation.status == EvaluationStatus::timed_out);
     CHECK(judged(right).status == EvaluationStatus::ok);
