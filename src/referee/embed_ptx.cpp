@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/open_nvrtc.hpp"
+
 namespace {
 
 void* library = nullptr;
@@ -88,7 +90,7 @@ int main(int argc, char** argv) {
     try {
         if (argc != 7 && argc < 9)
             throw std::runtime_error("six, eight or more arguments expected");
-        library = ::dlopen(argv[1], RTLD_NOW);
+        library = kernelforge::open_nvrtc(argv[1]);
         if (library == nullptr) throw std::runtime_error(::dlerror());
         Declaration declaration{argv[5]};
         std::vector<std::string> options = {std::string("-I") + argv[4]};

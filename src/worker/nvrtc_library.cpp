@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/open_nvrtc.hpp"
 #include "kernelforge/error.hpp"
 
 namespace kernelforge::compile {
@@ -22,7 +23,7 @@ void load(void* library, const std::string& path, const char* name, F& function)
 }  // namespace
 
 NvrtcLibrary::NvrtcLibrary(const std::string& path) {
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = open_nvrtc(path);
     if (library == nullptr) {
         const char* cause = ::dlerror();
         throw Error(ErrorCode::unsupported,
