@@ -502,14 +502,14 @@ TEST_CASE("a wait that counts its looks is no deadlock", "[machine]") {
     op.order = Order::is_volatile;
     a.memory(op, {flag, base});
     a.pure(add32, {looks, looks, a.constant32(1)});
-    a.pure(less32, {waits, looks, a.constant32(1'000'000)});
+    a.pure(less32, {waits, looks, a.constant32(200'000)});
     a.branch(waits, false, again);
     a.store(Space::global, base, looks);
     a.emit(Kind::exit);
     TestDevice device(2);
     const std::uint64_t data = device.make<std::uint32_t>(1);
     REQUIRE(message_of(device.run(a.take(), 1, 1, {data})) == "");
-    CHECK(device.at<std::uint32_t>(data)[0] == 1'000'000);
+    CHECK(device.at<std::uint32_t>(data)[0] == 200'000);
 }
 
 TEST_CASE("a cooperative grid has a workspace, zero at first, and no other has", "[machine]") {
