@@ -3,7 +3,8 @@
 
 // Arithmetic of f16, f16x2, bf16 and bf16x2. Sums and products are computed in f32, which rounds
 // them harmlessly: 24 bits are at least twice 11 and two more (S. Figueroa, "When is double
-// rounding innocuous?", 1995). Fused ones go through a value rounded to odd.
+// rounding innocuous?", 1995). Fused ones go through a value rounded to odd (S. Boldo, G.
+// Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 
 namespace kernelforge::emulator::KERNELFORGE_ISA {
 namespace {
@@ -17,6 +18,32 @@ T half_result(float value) {
 template <bool ftz, class T>
 float source(T a) {
     return to_float(flushed<ftz>(a));
+}
+
+/// a + b rounded to odd: what a sum to nearest leaves out says on which side of it the exact one
+/// lies.
+template <class Bits, class T>
+[[gnu::always_inline]] inline Bits sum_to_odd(T a, T b) {
+    const T sum = a + b;
+    const T part = sum - a;
+    const T error = (a - (sum - part)) + (b - part);
+    const Bits bits = bit_cast<Bits>(sum);
+    const Bits inexact =
+        error > 0 || error < 0 ? 1 : 0;  // 0 where it is NaN beside an infinite sum
+    const Bits beyond = (bits ^ bit_cast<Bits>(error)) >> (8 * sizeof(T) - 1);
+    return (bits - (beyond & inexact)) | inexact;
+}
+/// a * b + c, from which one rounding to T gives the right result. A product of two f16 is exact in
+/// f32, one of two bf16 in f64.
+template <class T>
+[[gnu::always_inline]] inline float fused(float a, float b, float c) {
+    if constexpr (std::is_same_v<T, F16>) return bit_cast<float>(sum_to_odd<u32>(a * b, c));
+    const double product = static_cast<double>(a) * static_cast<double>(b);
+    const u64 bits = sum_to_odd<u64>(product, static_cast<double>(c));
+    // To odd in 12 bits, which f32 holds even where it is subnormal and bf16 is not all zero.
+    constexpr u64 dropped = (u64{1} << 41) - 1;
+    const u64 sticky = (bits & dropped) != 0 ? dropped + 1 : 0;
+    return static_cast<float>(bit_cast<double>((bits & ~dropped) | sticky));
 }
 
 PureName with_type(PureName name, const char* type) {
@@ -65,11 +92,11 @@ void list_sums(PureRegistry& r) {
 }
 template <class T, bool ftz, bool sat, bool relu>
 void list_fused(PureRegistry& r) {
-    add_ternary<T>(
-        r, {{"fma", ftz ? "ftz" : "", sat ? "sat" : "", relu ? "relu" : ""}}, [](T a, T b, T c) {
-            const double odd = fma_to_odd(source<ftz>(a), source<ftz>(b), source<ftz>(c));
-            return half_result<T, ftz, sat, relu>(to_float_to_odd(odd));
-        });
+    add_ternary<T>(r, {{"fma", ftz ? "ftz" : "", sat ? "sat" : "", relu ? "relu" : ""}},
+                   [](T a, T b, T c) {
+                       return half_result<T, ftz, sat, relu>(
+                           fused<T>(source<ftz>(a), source<ftz>(b), source<ftz>(c)));
+                   });
 }
 
 template <class T, bool ftz, bool nan, bool xorsign, bool greatest>
