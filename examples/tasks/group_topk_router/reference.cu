@@ -21,7 +21,7 @@ extern "C" __global__ void project(const __nv_bfloat16* h, const __nv_bfloat16* 
         hs[threadIdx.y][threadIdx.x] = row < t ? __bfloat162float(h[(long long)row * H + k0 + threadIdx.x]) : 0.0f;
         ws[threadIdx.y][threadIdx.x] = __bfloat162float(w[(long long)w_row * H + k0 + threadIdx.x]);
         __syncthreads();
-        for (int i = 0; i < 32; ++i) {
+        for (int i = 0; row < t && i < 32; ++i) {
             const float product = hs[threadIdx.y][i] * ws[threadIdx.x][i];  // exact
             sum += double(product);
             magnitude += fabsf(product);
