@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: quickstart.sh
-# Installs what is missing (Debian, Ubuntu), builds, and does the main job: a task folder goes in, a verified faster
-# kernel comes out. The model's completions are recorded ones, so no key is needed. Without a GPU candidates are
+# Installs what is missing (Debian, Ubuntu), builds, and does the main job: a task folder goes in, a verified kernel comes
+# out, on a GPU a measured faster one. The model's completions are recorded ones, so no key is needed. Without a GPU candidates are
 # executed and checked by the emulator, and times are modelled (docs/emulator.md).
 #   KERNELFORGE_QUICKSTART_BUILD  folder of a build that is there: nothing is installed or built
 #   KERNELFORGE_QUICKSTART_RUN    folder of the run; it must not be there (default: a new one under build/)

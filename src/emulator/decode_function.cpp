@@ -28,11 +28,21 @@ void FunctionDecoder::run() {
         std::find_if(function_.instructions.begin(), function_.instructions.end(),
                      [](const Instruction& each) { return each.place.source_line > 0; });
     if (first_line != function_.instructions.end()) line_ = first_line->place.source_line;
-    for (const Instruction& instruction : function_.instructions) {
+    using Speculative = MemoryOp::Speculative;
+    const auto speculations = find_speculations(function_);
+    std::multimap<std::size_t, std::size_t> probes;  // behind which instruction, of which load
+    for (const auto& [load, found] : speculations) probes.emplace(found.known_after, load);
+    for (std::size_t i = 0; i < function_.instructions.size(); ++i) {
+        const Instruction& instruction = function_.instructions[i];
         starts_.push_back(static_cast<std::uint32_t>(virtual_.instructions.size()));
         now_ = &instruction;
         if (instruction.place.source_line > 0) line_ = instruction.place.source_line;
+        speculative_ = speculations.count(i) != 0 ? Speculative::load : Speculative::no;
         decode(instruction);
+        const auto [begin, end] = probes.equal_range(i);
+        for (auto each = begin; each != end; ++each) {
+            probe(function_.instructions[each->second], speculations.at(each->second));
+        }
     }
     now_ = nullptr;
     starts_.push_back(static_cast<std::uint32_t>(virtual_.instructions.size()));
@@ -120,6 +130,19 @@ void FunctionDecoder::decode(const Instruction& instruction) {
     } else {
         (this->*handler->second)();
     }
+}
+
+void FunctionDecoder::probe(const Instruction& load, const Speculation& speculation) {
+    Instruction guarded = load;
+    guarded.guard = speculation.predicate;
+    guarded.guard_negated = speculation.negated;
+    Operand& to = guarded.operands[0];
+    if (to.kind != Operand::Kind::vector) to = Operand{};
+    for (Operand& each : to.elements) each = Operand{};
+    now_ = &guarded;
+    speculative_ = MemoryOp::Speculative::probe;
+    decode(guarded);
+    now_ = nullptr;
 }
 
 DecodedInstruction& FunctionDecoder::emit(Kind kind, std::size_t attribute,

@@ -13,6 +13,7 @@
 
 #include "emulator/decode_layout.hpp"
 #include "emulator/decode_rows.hpp"
+#include "emulator/decode_speculation.hpp"
 #include "emulator/program.hpp"
 
 // One function's instructions, from PTX operands to virtual registers.
@@ -72,6 +73,7 @@ class FunctionDecoder {
 
     // Instructions (decode_function.cpp).
     void decode(const Instruction& instruction);
+    void probe(const Instruction& load, const Speculation& speculation);
     DecodedInstruction& emit(Kind kind, std::size_t attribute, const std::vector<RowRef>& operands,
                              Effects effects);
     void pure(const Instruction& instruction);
@@ -161,7 +163,8 @@ class FunctionDecoder {
     std::vector<RowRef> constant_registers_;  ///< by register: its fixed row, or no_row
     std::vector<std::uint32_t> starts_;       ///< PTX instruction -> first decoded one
     const Instruction* now_ = nullptr;
-    int line_ = 0;         ///< source line of the newest instruction that has one
+    int line_ = 0;  ///< source line of the newest instruction that has one
+    MemoryOp::Speculative speculative_ = MemoryOp::Speculative::no;  ///< of the load `now_`
     bool guarded_ = true;  ///< whether `emit` guards as `now_` says
     int carry_ = -1;       ///< virtual register of the carry flag
     int temporaries_ = 0;

@@ -175,6 +175,7 @@ void FunctionDecoder::load() {
     MemoryOp op = memory_op(MemoryOp::What::load);
     memory_order(op, Order::weak);
     op.read_only = has("nc") || now_->opcode == "ldu";
+    op.speculative = speculative_;
     const Operands values = values_of(now_->operands[0]);
     if (values.size() != static_cast<std::size_t>(op.elements)) {
         bad(fmt::format("{} destinations, expected {}", values.size(), op.elements));

@@ -282,6 +282,7 @@ void Runner::bad_access(const Warp& warp, const Request& request, Report::Kind k
 void Runner::tell(const Warp& warp, const Request& request, Space space,
                   const std::uint64_t* addresses, std::uint64_t owner, std::uint32_t lanes,
                   const Place& place) {
+    if (!request.observed) return;
     Access access;
     access.actor = actor(warp, lanes);
     access.space = space;

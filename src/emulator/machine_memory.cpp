@@ -154,6 +154,7 @@ Request request_of(const MemoryOp& op, int element_bytes) {
     request.alignment = static_cast<std::uint32_t>(op.alignment);
     request.order = op.order;
     request.scope = op.scope;
+    request.observed = op.speculative != MemoryOp::Speculative::load;
     switch (op.what) {
         case MemoryOp::What::load:
             request.what = Access::What::read;
@@ -175,6 +176,8 @@ Next Runner::memory(Warp& warp, Group& group, const DecodedInstruction& in, std:
     const MemoryOp& op = code_->memory[in.attribute];
     const bool loads = op.what == MemoryOp::What::load;
     if (op.space == Space::param) return parameter(warp, group, in, mask, op);
+    const bool probes = op.speculative == MemoryOp::Speculative::probe;
+    if (probes && observer_ == nullptr) return Next::advance;
     const Rows rows = rows_of(warp, group);
     const RowRef* operands = code_->operands.data() + in.operands;
     // loads {d…, address}; atom {d, address, a…}; stores and red {address, …}.
@@ -185,6 +188,7 @@ Next Runner::memory(Warp& warp, Group& group, const DecodedInstruction& in, std:
     LaneWords where, host;
     addresses(group, rows, operands[address_at], op.address_row, op.symbol, op.offset, where);
     const bool in_shared = resolve(warp, request_of(op, bytes), where, mask, in.place, host);
+    if (probes) return Next::advance;
     if (releases(op.order)) std::atomic_thread_fence(std::memory_order_seq_cst);
     if (op.what == MemoryOp::What::atomic || op.what == MemoryOp::What::reduction) {
         atomic(rows, in, op, mask, host, in_shared);

@@ -48,6 +48,7 @@ struct Request {
     std::uint32_t alignment = 1;
     Order order = Order::weak;
     Scope scope = Scope::gpu;
+    bool observed = true;  ///< observers are told
 };
 
 using LaneWords = std::array<std::uint64_t, warp_lanes>;

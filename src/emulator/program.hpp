@@ -134,6 +134,11 @@ struct MemoryOp {
     Order order = Order::weak;
     Scope scope = Scope::gpu;
     bool read_only = false;  ///< ld.global.nc
+    /// Of loads that are executed whether or not their value is used (`find_speculations`): the
+    /// load, which no observer is told of, and behind it a probe, guarded by the use, which tells
+    /// the observer and loads nothing.
+    enum class Speculative : std::uint8_t { no, load, probe };
+    Speculative speculative = Speculative::no;
     int alignment = 4;       ///< bytes that the address must be a multiple of
 };
 
