@@ -14,11 +14,13 @@ using checking::Clock;
 using checking::LaunchState;
 using checking::Page;
 using checking::PageLock;
+using checking::PagePool;
 using checking::Published;
 using checking::RunningBlock;
 using checking::Warp;
 
 struct Checker::State {
+    PagePool pool;
     checking::Views views;
     std::unique_ptr<LaunchState> launch;
     std::uint32_t launches = 0;
@@ -57,7 +59,8 @@ Checker::~Checker() = default;
 
 void Checker::begin(std::vector<View> views) {
     state_->launch.reset();
-    state_->views = checking::shadow(std::move(views));
+    state_->views.clear();  // its pages are those that the new ones get
+    state_->views = checking::shadow(state_->pool, std::move(views));
 }
 
 void Checker::written(std::uint64_t address, std::uint64_t bytes) {
@@ -75,10 +78,12 @@ void Checker::end() {
 }
 
 void Checker::launch_begin(const Entry& entry, const LaunchShape& shape) {
-    state_->launch = std::make_unique<LaunchState>(entry.name, shape, ++state_->launches);
+    state_->launch =
+        std::make_unique<LaunchState>(state_->pool, entry.name, shape, ++state_->launches);
     if (shape.grid_workspace_bytes == 0) return;
-    checking::add_view(state_->views, {shape.grid_workspace, shape.grid_workspace_bytes,
-                                       "the workspace of the grid", true, true});
+    checking::add_view(state_->pool, state_->views,
+                       {shape.grid_workspace, shape.grid_workspace_bytes,
+                        "the workspace of the grid", true, true});
 }
 
 void Checker::launch_end() {

@@ -23,9 +23,10 @@ struct View {
 
 /// Finds what hardware hides: accesses outside the views, misaligned ones, reads of what nothing
 /// wrote, races inside a block and between blocks, writes to read-only views. Shadow memory is at
-/// most 4 bytes for a byte of a view, and of shared memory. Correct synchronisation (barriers,
-/// mbarriers, warp synchronisation, fences with atomics or volatile accesses, acquire/release) is
-/// silent; where a partial warp synchronisation cannot be told exactly, it errs to silence. [any]
+/// most 4 bytes for a byte of a view, and of shared memory, and is kept for the runs that follow.
+/// Correct synchronisation (barriers, mbarriers, warp synchronisation, fences with atomics or
+/// volatile accesses, acquire/release) is silent; where a partial warp synchronisation cannot be
+/// told exactly, it errs to silence. [any]
 class Checker final : public Observer {
   public:
     /// `memory` must outlive it.

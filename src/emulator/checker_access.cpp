@@ -46,13 +46,17 @@ bool releases(Order order) {
     return order == Order::release || order == Order::acq_rel || order == Order::seq_cst;
 }
 
-/// How an earlier event stands to the access.
-struct Standing {
-    std::uint32_t event = 0;
-    bool ordered = false;
-    bool same_epoch = false;  ///< same warp, no synchronisation between: the lane decides
-    bool compatible = false;  ///< both strong: never a race
+/// Bytes of lanes that follow one another, from `lane` on.
+struct Range {
+    unsigned lane = 0;
+    std::uint64_t address = 0, bytes = 0;
+    [[nodiscard]] std::uint64_t end() const noexcept { return address + bytes; }
 };
+
+/// `std::has_single_bit` would call a library where the processor is not known to count bits.
+constexpr bool is_power_of_two(std::uint32_t value) {
+    return value != 0 && (value & (value - 1)) == 0;
+}
 
 /// One call of `Observer::access`.
 class Visit {
@@ -68,17 +72,31 @@ class Visit {
           writes_(access.what != What::read && access.what != What::async_read),
           events_(access.space == Space::global || launch.cluster_blocks > 1 ? launch.events
                                                                              : block.events),
-          lock_(launch.number) {}
+          lock_(launch.number),
+          // What has no power of two as its size comes a lane at a time.
+          lane_shift_(is_power_of_two(access.bytes)
+                          ? static_cast<unsigned>(std::countr_zero(access.bytes))
+                          : 31),
+          lanes_of_word_(access.bytes == 1   ? Lanes::bytes
+                         : access.bytes == 2 ? Lanes::halves
+                                             : Lanes::one) {}
 
     std::optional<Report> run() {
         event_ = event_of_access();
         strong_ = is_atomic_or_strong(strength_);
         if (strong_ && writes_) prepare_publication();
-        for (std::uint32_t lanes = access_.actor.lanes; lanes != 0; lanes &= lanes - 1) {
+        ++block_.accesses;
+        if (&events_ == &block_.events) before_ = std::max(before_, warp_.known_before);
+        if (access_.space == Space::shared) {
+            RunningBlock* owner =
+                access_.shared_owner == block_.index ? &block_ : launch_.find(access_.shared_owner);
+            if (owner != nullptr) shared_ = &owner->shared;
+        }
+        for (std::uint32_t lanes = access_.actor.lanes; lanes != 0;) {
             const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
-            const LaneAccess part{access_, lane, access_.addresses[lane], access_.bytes};
-            if (auto report = access_.space == Space::shared ? shared(part) : global(part))
-                return report;
+            const unsigned count = together(lane);
+            if (!touch(lane, count)) return std::move(found_);
+            lanes &= static_cast<std::uint32_t>(~std::uint64_t{0} << (lane + count));
         }
         lock_.release();
         return std::nullopt;
@@ -132,19 +150,22 @@ class Visit {
         return fewest;
     }
 
-    const Standing& standing(std::uint32_t id) {
-        Standing& known = standings_[id % standings_.size()];
-        if (known.event != id) known = judge(id);
+    const Standing& standing(std::uint32_t id) { return last_->event == id ? *last_ : look_up(id); }
+
+    const Standing& look_up(std::uint32_t id) {
+        Standing& known = block_.standings[id % block_.standings.size()];
+        if (known.event != id || known.access != block_.accesses) known = judge(id);
+        last_ = &known;
         return known;
     }
 
-    Standing judge(std::uint32_t id) {
+    [[gnu::noinline]] Standing judge(std::uint32_t id) {
         const Event& event = events_.at(id);
         const Time time = event.time.load(std::memory_order_acquire);
         const bool same_block = event.block == block_.index;
         const unsigned member = event.member();
         const bool same_warp = same_block && member == access_.actor.warp;
-        Standing result{id, false, false, false};
+        Standing result{block_.accesses, id, false, false, false};
         result.compatible = is_atomic_or_strong(event.strength) && strong_ &&
                             (same_block || (reaches_other_blocks(event.strength) &&
                                             reaches_other_blocks(strength_)));
@@ -170,33 +191,99 @@ class Visit {
         return slot.others(lane, common);
     }
 
-    // One lane.
+    // Lanes.
 
-    std::optional<Report> global(const LaneAccess& part) {
-        ShadowedView* found = view_of(part);
-        if (found == nullptr) return outside(launch_, views_, part);
-        if (writes_ && !found->view.writable) return read_only(launch_, found->view, part);
-        return words(part, found->shadow, &found->view);
+    /// How many lanes from `lane` on, without a gap, have addresses that far apart.
+    unsigned in_step(unsigned lane, std::uint64_t step) const {
+        const std::uint64_t* const addresses = access_.addresses;
+        const unsigned end =
+            lane + static_cast<unsigned>(std::countr_one(access_.actor.lanes >> lane));
+        unsigned next = lane + 1;
+        while (next < end && addresses[next] == addresses[next - 1] + step) ++next;
+        return next - lane;
     }
 
-    std::optional<Report> shared(const LaneAccess& part) {
-        if (part.address + part.bytes > launch_.shape.shared_bytes)
-            return outside_shared(launch_, part);
-        RunningBlock* owner =
-            access_.shared_owner == block_.index ? &block_ : launch_.find(access_.shared_owner);
-        if (owner == nullptr) return std::nullopt;
-        return words(part, owner->shared, nullptr);
+    /// How many lanes from `lane` on can be taken in one: they touch the same bytes, or bytes that
+    /// follow one another and are whole words; or 1.
+    unsigned together(unsigned lane) const {
+        if (strong_ || (access_.actor.lanes >> lane & 2) == 0) return 1;
+        const std::uint64_t address = access_.addresses[lane];
+        const std::uint64_t step = access_.addresses[lane + 1] - address;
+        if (step == 0 && !writes_) return in_step(lane, 0);
+        if (step != access_.bytes || !is_power_of_two(access_.bytes) || (address & 3) != 0)
+            return 1;
+        const unsigned count = in_step(lane, step);
+        if (access_.bytes >= 4) return count;
+        const unsigned of_word = 4 / access_.bytes;
+        return count < of_word ? 1 : count - count % of_word;
     }
 
-    ShadowedView* view_of(const LaneAccess& part) {
+    LaneAccess part(unsigned lane) const {
+        return {access_, lane, access_.addresses[lane], access_.bytes};
+    }
+
+    /// Lanes `lane` to `lane + count - 1`, which are `together`. False: `found_` is set.
+    bool touch(unsigned lane, unsigned count) {
+        if (count > 1 && access_.addresses[lane] == access_.addresses[lane + 1])
+            // Of lanes that read the same, a third can neither find nor leave anything.
+            return touch(lane, 1) && touch(lane + 1, 1);
+        return (count == 1 && single_word(lane)) || touch_range(lane, count);
+    }
+
+    /// What `touch_range` does, without its detours, where a lane reads or writes one word. False:
+    /// nothing was done.
+    bool single_word(unsigned lane) {
+        const std::uint64_t address = access_.addresses[lane];
+        if (access_.bytes != 4 || (address & 3) != 0 || strong_) return false;
+        Shadow* shadow = shared_;
+        if (access_.space == Space::shared) {
+            if (shadow == nullptr || address + 4 > launch_.shape.shared_bytes) return false;
+        } else {
+            ShadowedView* view = view_of({lane, address, 4});
+            if (view == nullptr || (writes_ && !view->view.writable)) return false;
+            shadow = &view->shadow;
+        }
+        Page& page = page_of(address, *shadow);
+        const Slot mine{event_, lane, Lanes::one};
+        return writes_ ? quick_write(page, word_of(address), mine)
+                       : quick_read(page, word_of(address), mine);
+    }
+
+    [[gnu::noinline]] bool touch_range(unsigned lane, unsigned count) {
+        const Range range{lane, access_.addresses[lane], std::uint64_t{count} * access_.bytes};
+        if (access_.space == Space::shared) {
+            if (range.end() > launch_.shape.shared_bytes)
+                return count > 1 ? singly(lane, count) : find(outside_shared(launch_, part(lane)));
+            return shared_ == nullptr || words(range, *shared_, nullptr);
+        }
+        ShadowedView* view = view_of(range);
+        if (view == nullptr)
+            return count > 1 ? singly(lane, count) : find(outside(launch_, views_, part(lane)));
+        if (writes_ && !view->view.writable)
+            return find(read_only(launch_, view->view, part(lane)));
+        return words(range, view->shadow, &view->view);
+    }
+
+    bool singly(unsigned lane, unsigned count) {
+        for (unsigned i = 0; i < count; ++i)
+            if (!touch_range(lane + i, 1)) return false;
+        return true;
+    }
+
+    bool find(std::optional<Report> report) {
+        found_ = std::move(report);
+        return !found_;
+    }
+
+    ShadowedView* view_of(const Range& range) {
         const auto holds = [&](const ShadowedView& each) {
-            return part.address >= each.view.address && part.address + part.bytes <= each.end() &&
-                   part.address + part.bytes >= part.address;
+            return range.address >= each.view.address && range.end() <= each.end() &&
+                   range.end() >= range.address;
         };
         if (block_.last_view < views_.size() && holds(*views_[block_.last_view]))
             return views_[block_.last_view].get();
         const auto after = std::upper_bound(
-            views_.begin(), views_.end(), part.address,
+            views_.begin(), views_.end(), range.address,
             [](std::uint64_t address, const auto& each) { return address < each->view.address; });
         if (after == views_.begin()) return nullptr;
         const auto index = static_cast<std::size_t>(after - views_.begin() - 1);
@@ -205,101 +292,217 @@ class Visit {
         return views_[index].get();
     }
 
-    /// Whether the lane reads what two lanes of this call read already: then no third can find or
-    /// leave anything.
-    bool repeated(std::uint64_t address) {
-        if (writes_ || strong_) return false;
-        auto& [known, lanes] = read_already_[(address >> 2 ^ address >> 6) % read_already_.size()];
-        if (known != address || lanes == 0) {
-            known = address;
-            lanes = 0;
+    bool words(const Range& range, Shadow& shadow, const View* view) {
+        if (((range.address | range.bytes) & 3) != 0) return parts_of_words(range, shadow, view);
+        std::uint64_t address = range.address;
+        while (address < range.end()) {
+            Page& page = page_of(address, shadow);
+            const unsigned word = word_of(address);
+            const auto count = static_cast<unsigned>(
+                std::min<std::uint64_t>((range.end() - address) / 4, Page::words - word));
+            if (!all_at_once(page, word, count, range, address) &&
+                !one_by_one(page, word, count, range, address, view))
+                return false;
+            address += std::uint64_t{4} * count;
         }
-        return ++lanes > 2;
+        return true;
     }
 
-    std::optional<Report> words(const LaneAccess& part, Shadow& shadow, const View* view) {
-        if (repeated(part.address)) return std::nullopt;
-        std::uint64_t address = part.address;
-        const std::uint64_t end = address + part.bytes;
-        while (address < end) {
+    /// Of one lane.
+    bool parts_of_words(const Range& range, Shadow& shadow, const View* view) {
+        std::uint64_t address = range.address;
+        while (address < range.end()) {
             Page& page = page_of(address, shadow);
-            const std::uint64_t stop = std::min(end, (address | 3) + 1);
-            const auto offset = static_cast<unsigned>(address & 3);
-            const unsigned mask = ((1U << (stop - address)) - 1) << offset;
-            const auto word = static_cast<unsigned>(address >> 2 & (Page::words - 1));
-            if (mask == 15 && (writes_ ? quick_write(page, word, part.lane)
-                                       : quick_read(page, word, part.lane))) {
-                if (strong_) synchronise(page, static_cast<std::uint16_t>(word));
-                address = stop;
-                continue;
-            }
-            const unsigned unwritten = mask & ~page.mask(word, Page::initialised);
-            if (reads_ && unwritten != 0)
-                return uninitialised(launch_, view, part,
-                                     (address & ~std::uint64_t{3}) +
-                                         static_cast<unsigned>(std::countr_zero(unwritten)));
-            if (auto report = conflict(page, word, mask, part, view)) return report;
-            enter(page, word, mask, part.lane);
-            if (strong_) synchronise(page, static_cast<std::uint16_t>(word));
+            const std::uint64_t stop = std::min(range.end(), (address | 3) + 1);
+            const unsigned mask = ((1U << (stop - address)) - 1) << (address & 3);
+            if (!find(closely(page, address, mask, range.lane, view))) return false;
+            if (strong_) synchronise(page, static_cast<std::uint16_t>(word_of(address)));
             address = stop;
         }
+        return true;
+    }
+
+    bool one_by_one(Page& page, unsigned word, unsigned count, const Range& range,
+                    std::uint64_t address, const View* view) {
+        for (unsigned i = 0; i < count; ++i, ++word, address += 4) {
+            const Slot mine = slot_of(range, address);
+            if (!(writes_ ? quick_write(page, word, mine) : quick_read(page, word, mine)) &&
+                !each_lane(page, address, mine.lane(), view))
+                return false;
+            if (strong_) synchronise(page, static_cast<std::uint16_t>(word));
+        }
+        return true;
+    }
+
+    /// The lanes of a whole word, of which `lane` is the first.
+    bool each_lane(Page& page, std::uint64_t address, unsigned lane, const View* view) {
+        const unsigned bytes = std::min(access_.bytes, 4U), mask = (1U << bytes) - 1;
+        for (unsigned i = 0; i < 4 / bytes; ++i)
+            if (!find(closely(page, address + i * bytes, mask << i * bytes, lane + i, view)))
+                return false;
+        return true;
+    }
+
+    /// Bytes `mask` of the word that `address` is in, by one lane.
+    [[gnu::noinline]] std::optional<Report> closely(Page& page, std::uint64_t address,
+                                                    unsigned mask, unsigned lane,
+                                                    const View* view) {
+        const unsigned word = word_of(address);
+        const unsigned unwritten = mask & ~page.mask(word, Page::initialised);
+        if (reads_ && unwritten != 0)
+            return uninitialised(
+                launch_, view, part(lane),
+                (address & ~std::uint64_t{3}) + static_cast<unsigned>(std::countr_zero(unwritten)));
+        if (auto report = conflict(page, word, mask, part(lane), view)) return report;
+        enter(page, word, mask, lane);
         return std::nullopt;
     }
 
-    Page& page_of(std::uint64_t address, Shadow& shadow) {
+    static unsigned word_of(std::uint64_t address) {
+        return static_cast<unsigned>(address >> 2 & (Page::words - 1));
+    }
+
+    /// What a whole word at `address` is to hold of the access.
+    Slot slot_of(const Range& range, std::uint64_t address) const {
+        const auto after = static_cast<unsigned>((address - range.address) >> lane_shift_);
+        return {event_, range.lane + after, lanes_of_word_};
+    }
+
+    [[gnu::always_inline]] Page& page_of(std::uint64_t address, Shadow& shadow) {
         const std::uint64_t number = address >> Page::shift;
         if (page_ == nullptr || number != page_number_ || &shadow != page_shadow_) {
             page_ = &shadow.page(address);
             page_number_ = number;
             page_shadow_ = &shadow;
-            lock_.hold(*page_);
+            if (&events_ == &block_.events) {
+                page_->enter(launch_.number);
+            } else {
+                lock_.hold(*page_);
+            }
         }
         return *page_;
     }
 
     // Whole words without conflicts, the common case. False: look closer.
 
-    bool clear(Slot slot, unsigned lane) {
+    /// Whether what `slot` tells cannot conflict with a lane or lanes of this access.
+    bool clear(Slot slot, Slot mine) {
+        if (slot.event() < before_) return true;
         const Standing& earlier = standing(slot.event());
         return earlier.ordered || earlier.compatible ||
-               (earlier.same_epoch && slot.lanes() == Lanes::one && slot.lane() == lane);
+               (earlier.same_epoch && slot.same_lanes(mine));
+    }
+
+    /// Whether what is unordered with `slot` is unordered with `mine` too.
+    bool replaced(Slot slot, Slot mine) {
+        if (slot.event() < before_) return true;
+        const Standing& earlier = standing(slot.event());
+        return earlier.ordered || (earlier.same_epoch && slot.same_lanes(mine));
     }
 
     /// Joins the readers of a slot of this event whose mask is `old`.
-    bool quick_join(Slot& slot, unsigned old, unsigned lane) const {
-        if (slot.event() != event_ || old != 15) return false;
-        if (slot.lanes() == Lanes::several) return true;
-        if (slot.lanes() != Lanes::one) return false;
-        if (slot.lane() != lane) slot = Slot(event_, slot.lane(), Lanes::several);
+    static bool quick_join(Slot& slot, unsigned old, Slot mine) {
+        if (old != 15) return false;
+        if (slot.value == mine.value || slot.lanes() == Lanes::several) return true;
+        if (slot.lanes() != Lanes::one || mine.lanes() != Lanes::one) return false;
+        slot = Slot(mine.event(), slot.lane(), Lanes::several);
         return true;
     }
 
-    bool quick_read(Page& page, unsigned word, unsigned lane) {
+    [[gnu::always_inline]] bool quick_read(Page& page, unsigned word, Slot mine) {
         const unsigned bits = page.bits[word];
-        if ((bits & 15U) != 15 || event_ == 0) return false;
-        const Slot written = page.write[word];
-        if (written.value != 0 && !clear(written, lane)) return false;
-        Slot& first = page.read[word];
-        if (quick_join(first, bits >> Page::was_read & 15U, lane) ||
-            quick_join(page.other[word], bits >> Page::read_too & 15U, lane))
+        if ((bits & 15U) != 15 || event_ == 0 || !clear(page.write[word], mine)) return false;
+        Slot &first = page.read[word], &other = page.other[word];
+        if (first.event() == event_) return quick_join(first, bits >> Page::was_read & 15U, mine);
+        if (replaced(first, mine)) {
+            first = mine;
+            page.bits[word] = static_cast<std::uint16_t>(bits | 15U << Page::was_read);
             return true;
-        if (first.value != 0 && !standing(first.event()).ordered) return false;
-        first = Slot(event_, lane, Lanes::one);
-        page.bits[word] = static_cast<std::uint16_t>(bits | 15U << Page::was_read);
+        }
+        // As `enter_read` would: the first reader stays, the last of the others is kept beside it.
+        if (other.event() == event_) return quick_join(other, bits >> Page::read_too & 15U, mine);
+        other = mine;
+        page.bits[word] = static_cast<std::uint16_t>(bits | 15U << Page::read_too);
         return true;
     }
 
-    bool quick_write(Page& page, unsigned word, unsigned lane) {
-        const unsigned bits = page.bits[word];
-        if (event_ == 0 || (reads_ && (bits & 15U) != 15)) return false;
-        const Slot written = page.write[word], first = page.read[word], other = page.other[word];
-        if (written.value != 0 && (written.event() == event_ || !clear(written, lane)))
-            return false;
-        if (first.value != 0 && !standing(first.event()).ordered) return false;
-        if (other.value != 0 && !standing(other.event()).ordered) return false;
-        page.write[word] = Slot(event_, lane, Lanes::one);
+    bool quick_write(Page& page, unsigned word, Slot mine) {
+        const Slot written = page.write[word];
+        if (event_ == 0 || (reads_ && (page.bits[word] & 15U) != 15)) return false;
+        if (written.event() == event_ || !clear(written, mine)) return false;
+        if (!replaced(page.read[word], mine) || !replaced(page.other[word], mine)) return false;
+        page.write[word] = mine;
         page.read[word] = page.other[word] = {};
         page.bits[word] = 15U << Page::initialised | 15U << Page::written;
+        return true;
+    }
+
+    // Many whole words alike. False: take them one by one.
+
+    using Slots = std::array<Slot, Page::words>;
+
+    /// The event of all the slots, 0 where all are known to be before the access; nothing: there
+    /// are several.
+    std::optional<std::uint32_t> common_event(const Slots& slots, unsigned word,
+                                              unsigned count) const {
+        const Slot* const from = slots.data() + word;
+        std::uint32_t latest = 0, differing = 0;
+        for (unsigned i = 0; i < count; ++i) {
+            latest = std::max(latest, from[i].value);
+            differing |= from[i].value ^ from[0].value;
+        }
+        if (latest >> 7 < before_) return 0;
+        if (differing >> 7 != 0) return std::nullopt;
+        return from[0].event();
+    }
+
+    static bool all_initialised(const Page& page, unsigned word, unsigned count) {
+        unsigned all = 15;
+        for (unsigned i = 0; i < count; ++i) all &= page.bits[word + i];
+        return all == 15;
+    }
+
+    static bool holds(const Slots& slots, unsigned word, unsigned count, std::uint32_t event) {
+        bool any = false;
+        for (unsigned i = 0; i < count; ++i) any = any || slots[word + i].event() == event;
+        return any;
+    }
+
+    void fill(Slots& slots, unsigned word, unsigned count, const Range& range,
+              std::uint64_t address) const {
+        const std::uint32_t from = Slot(event_, range.lane, lanes_of_word_).value;
+        const auto before = static_cast<std::uint32_t>(address - range.address);
+        for (std::uint32_t i = 0; i < count; ++i)
+            slots[word + i].value = from + ((before + 4 * i) >> lane_shift_ << 2);
+    }
+
+    bool all_at_once(Page& page, unsigned word, unsigned count, const Range& range,
+                     std::uint64_t address) {
+        constexpr unsigned few = 8;
+        if (count < few || strong_ || event_ == 0) return false;
+        const auto written = common_event(page.write, word, count);
+        const auto first = common_event(page.read, word, count);
+        if (!written || !first) return false;
+        if (*written != 0 && !standing(*written).ordered && !standing(*written).compatible)
+            return false;
+        const bool replaces = *first == 0 || standing(*first).ordered;
+        if (writes_) {
+            const auto other = common_event(page.other, word, count);
+            if (!replaces || !other || (*other != 0 && !standing(*other).ordered)) return false;
+            fill(page.write, word, count, range, address);
+            std::fill_n(page.read.begin() + word, count, Slot{});
+            std::fill_n(page.other.begin() + word, count, Slot{});
+            std::fill_n(page.bits.begin() + word, count,
+                        std::uint16_t{15U << Page::initialised | 15U << Page::written});
+            return true;
+        }
+        if (!all_initialised(page, word, count)) return false;
+        if (!replaces && (standing(*first).same_epoch || holds(page.other, word, count, event_)))
+            return false;
+        fill(replaces ? page.read : page.other, word, count, range, address);
+        const unsigned touched = 15U << (replaces ? Page::was_read : Page::read_too);
+        for (unsigned i = 0; i < count; ++i)
+            page.bits[word + i] = static_cast<std::uint16_t>(page.bits[word + i] | touched);
         return true;
     }
 
@@ -355,8 +558,6 @@ class Visit {
         forget_read(page.read, Page::was_read, page, word, mask);
         forget_read(page.other, Page::read_too, page, word, mask);
     }
-
-    using Slots = std::array<Slot, Page::words>;
 
     /// Joins the slot's lanes if it is of this event; false: it cannot.
     bool join(Slots& slots, unsigned part, Page& page, unsigned word, unsigned mask,
@@ -468,8 +669,13 @@ class Visit {
     Events& events_;
     PageLock lock_;
     std::uint32_t event_ = 0;
-    std::array<Standing, 16> standings_{};
-    std::array<std::pair<std::uint64_t, unsigned>, 16> read_already_{};
+    Standing none_{};
+    const Standing* last_ = &none_;  ///< that `standing` gave
+    Shadow* shared_ = nullptr;       ///< of the owner of the shared memory, if it is there
+    std::uint32_t before_ = 1;       ///< events with a smaller number are before the access
+    unsigned lane_shift_;            ///< of a whole word's place in its range, to the lane's
+    Lanes lanes_of_word_;
+    std::optional<Report> found_;
     Clock join_from_, joined_;  ///< words often share what they publish
     Page* page_ = nullptr;
     std::uint64_t page_number_ = 0;

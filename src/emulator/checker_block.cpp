@@ -29,8 +29,12 @@ Times compact(const std::array<Time, members>& known, unsigned warps) {
 
 }  // namespace
 
-RunningBlock::RunningBlock(std::uint64_t block, unsigned warp_count, std::uint64_t shared_bytes)
-    : index(block), warps(warp_count), shared(0, shared_bytes, false), events(most_block_events) {}
+RunningBlock::RunningBlock(PagePool& pool, std::uint64_t block, unsigned warp_count,
+                           std::uint64_t shared_bytes)
+    : index(block),
+      warps(warp_count),
+      shared(pool, 0, shared_bytes, false),
+      events(most_block_events) {}
 
 Clock RunningBlock::release(const Clocks& clocks, Warp& warp) {
     if (!warp.used && warp.unchanged) return warp.unchanged;
@@ -151,14 +155,26 @@ void RunningBlock::meet(const Clocks& clocks, std::uint64_t took_part, std::uint
     if (alike) released_in_block = released;
     // Nothing is nearer to now than what took part: its events so far are all before `next`.
     each_bit(took_part | waiting, [&](unsigned i) { known[i] = next - 1; });
+    const bool all =
+        ((took_part | waiting) & all_warps()) == all_warps() && known[copying_agent] >= agent_time_;
+    const std::uint32_t before = all ? first_under_way() : 0;
     each_bit(waiting, [&](unsigned i) {
         Warp& warp = warps[i];
         for (unsigned member = 0; member < members; ++member)
             warp.own[member] = std::max(warp.own[member], known[member]);
         warp.foreign = foreign;
+        warp.known_before = std::max(warp.known_before, before);
         warp.released = released;
         warp.released_in_block = released_in_block;
     });
+}
+
+std::uint32_t RunningBlock::first_under_way() const noexcept {
+    std::uint32_t first = events.next();
+    for (const Warp& warp : warps)
+        for (const Copy& copy : warp.copies)
+            if (copy.events == &events) first = std::min(first, copy.event);
+    return first;
 }
 
 void RunningBlock::fence(const Clocks& clocks, Warp& warp, Order order, Scope scope) {
@@ -182,6 +198,7 @@ void RunningBlock::copies_done(Warp& warp, std::uint32_t lanes, std::uint32_t le
 
 Clock RunningBlock::copies_to_agent(const Clocks& clocks, Warp& warp) {
     const Time now = ++ticks_;
+    agent_time_ = now;
     for (const Copy& copy : warp.copies) {
         Event& event = copy.events->at(copy.event);
         event.hand_to_agent();
@@ -196,14 +213,13 @@ void RunningBlock::forget() noexcept {
     events.clear();
     for (Warp& warp : warps) {
         warp.known_events = {};
+        warp.known_before = 0;
         std::erase_if(warp.copies, [&](const Copy& copy) { return copy.events == &events; });
     }
 }
 
 Clock RunningBlock::bring(const Clocks& clocks) {
-    const std::uint64_t all =
-        warps.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << warps.size()) - 1;
-    meet(clocks, all, all, {});
+    meet(clocks, all_warps(), all_warps(), {});
     Warp& first = warps.front();
     return release(clocks, first);
 }

@@ -43,6 +43,15 @@ struct KnownEvent {
     std::uint32_t event = 0;
 };
 
+/// How an earlier event stands to access `access` of its block.
+struct Standing {
+    std::uint64_t access = 0;
+    std::uint32_t event = 0;
+    bool ordered = false;
+    bool same_epoch = false;  ///< same warp, no synchronisation between: the lane decides
+    bool compatible = false;  ///< both strong: never a race
+};
+
 /// What a warp knew, and had fenced, when it arrived at a barrier that has not completed.
 struct Arrival {
     Clock known, released, released_in_block;
@@ -53,6 +62,8 @@ struct Warp {
     bool used = false;                ///< has an event at `time`
     std::array<Time, members> own{};  ///< known of the members of its block, itself left out
     Clock foreign;                    ///< known of other blocks
+    /// Events of the block's own shared memory with a smaller number are all known.
+    std::uint32_t known_before = 0;
     /// What strong writes publish: the clock of the last fence, or those that a barrier handed on.
     Clock released, released_in_block;
     /// What strong reads saw, until a fence or barrier makes it known: what strong writes of the
@@ -79,14 +90,16 @@ struct Warp {
 /// block" code has a barrier there and no fence.
 class RunningBlock {
   public:
-    RunningBlock(std::uint64_t index, unsigned warps, std::uint64_t shared_bytes);
+    RunningBlock(PagePool& pool, std::uint64_t index, unsigned warps, std::uint64_t shared_bytes);
 
     std::uint64_t index;
     std::vector<Warp> warps;
     Shadow shared;
     Events events;  ///< of its shared memory, where no other block can reach that
-    std::array<std::pair<std::uint64_t, std::uint16_t>, 64> places{};  ///< instruction and index
+    std::array<std::pair<std::uint64_t, std::uint16_t>, 256> places{};  ///< instruction and index
     std::size_t last_view = 0;
+    std::uint64_t accesses = 0;
+    std::array<Standing, 64> standings{};  ///< of the last access, by event
 
     /// Its following events come after a synchronisation.
     void advance(Warp& warp) noexcept {
@@ -123,7 +136,14 @@ class RunningBlock {
     void acquire_own(const Clocks& clocks, Warp& warp, const Clock& clock) const;
     void meet(const Clocks& clocks, std::uint64_t took_part, std::uint64_t waiting,
               const Arrival& arrived);
+    [[nodiscard]] std::uint64_t all_warps() const noexcept {
+        return (std::uint64_t{1} << warps.size()) - 1;
+    }
+    /// Number of the first of its events that a warp's copy under way has; without one, of the
+    /// next.
+    [[nodiscard]] std::uint32_t first_under_way() const noexcept;
     Time ticks_ = 1;
+    Time agent_time_ = 0;                                  ///< of the agent's last event
     std::map<int, std::map<unsigned, Arrival>> arrivals_;  ///< by barrier, by warp
 };
 

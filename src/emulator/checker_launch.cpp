@@ -18,7 +18,7 @@ std::uint64_t product(const std::array<std::uint32_t, 3>& extent) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<ShadowedView>> shadow(std::vector<View> views) {
+std::vector<std::unique_ptr<ShadowedView>> shadow(PagePool& pool, std::vector<View> views) {
     std::erase_if(views, [](const View& view) { return view.bytes == 0; });
     std::stable_sort(views.begin(), views.end(),
                      [](const View& a, const View& b) { return a.address < b.address; });
@@ -35,19 +35,21 @@ std::vector<std::unique_ptr<ShadowedView>> shadow(std::vector<View> views) {
         before.initialised = before.initialised || view.initialised;
     }
     std::vector<std::unique_ptr<ShadowedView>> shadowed;
-    for (View& view : apart) shadowed.push_back(std::make_unique<ShadowedView>(std::move(view)));
+    for (View& view : apart)
+        shadowed.push_back(std::make_unique<ShadowedView>(pool, std::move(view)));
     return shadowed;
 }
 
-void add_view(std::vector<std::unique_ptr<ShadowedView>>& views, View view) {
+void add_view(PagePool& pool, std::vector<std::unique_ptr<ShadowedView>>& views, View view) {
     const auto after = std::upper_bound(
         views.begin(), views.end(), view.address,
         [](std::uint64_t address, const auto& each) { return address < each->view.address; });
     if (after != views.begin() && (*std::prev(after))->end() > view.address) return;
-    views.insert(after, std::make_unique<ShadowedView>(std::move(view)));
+    views.insert(after, std::make_unique<ShadowedView>(pool, std::move(view)));
 }
 
-LaunchState::LaunchState(std::string name, const LaunchShape& launched, std::uint32_t launch)
+LaunchState::LaunchState(PagePool& pool, std::string name, const LaunchShape& launched,
+                         std::uint32_t launch)
     : kernel(std::move(name)),
       shape(launched),
       number(launch),
@@ -55,6 +57,7 @@ LaunchState::LaunchState(std::string name, const LaunchShape& launched, std::uin
       cluster_blocks(product(launched.cluster)),
       clocks(product(launched.grid)),
       events(most_events),
+      pool_(pool),
       blocks_(product(launched.grid)),
       chunks_((blocks_ + chunk - 1) / chunk) {}
 
@@ -77,7 +80,7 @@ LaunchState::Chunk& LaunchState::chunk_of(std::uint64_t block) {
 }
 
 void LaunchState::open(std::uint64_t block) {
-    auto begun = std::make_unique<RunningBlock>(block, warps, shape.shared_bytes);
+    auto begun = std::make_unique<RunningBlock>(pool_, block, warps, shape.shared_bytes);
     std::unique_ptr<RunningBlock>{
         chunk_of(block)[block % chunk].exchange(begun.release(), std::memory_order_acq_rel)}
         .reset();

@@ -27,22 +27,24 @@ namespace kernelforge::emulator::checking {
 
 /// A view with its shadow.
 struct ShadowedView {
-    explicit ShadowedView(View described)
-        : view(std::move(described)), shadow(view.address, view.bytes, view.initialised) {}
+    ShadowedView(PagePool& pool, View described)
+        : view(std::move(described)), shadow(pool, view.address, view.bytes, view.initialised) {}
     View view;
     Shadow shadow;
     [[nodiscard]] std::uint64_t end() const noexcept { return view.address + view.bytes; }
 };
 
 /// Watches a further range, unless a view holds it.
-void add_view(std::vector<std::unique_ptr<ShadowedView>>& views, View view);
+void add_view(PagePool& pool, std::vector<std::unique_ptr<ShadowedView>>& views, View view);
 
 /// Views of a plan: sorted by address, none overlaps another.
-[[nodiscard]] std::vector<std::unique_ptr<ShadowedView>> shadow(std::vector<View> views);
+[[nodiscard]] std::vector<std::unique_ptr<ShadowedView>> shadow(PagePool& pool,
+                                                                std::vector<View> views);
 
 class LaunchState {
   public:
-    LaunchState(std::string kernel, const LaunchShape& shape, std::uint32_t number);
+    /// `pool` must outlive it.
+    LaunchState(PagePool& pool, std::string kernel, const LaunchShape& shape, std::uint32_t number);
     ~LaunchState();
     LaunchState(const LaunchState&) = delete;
     LaunchState& operator=(const LaunchState&) = delete;
@@ -72,6 +74,7 @@ class LaunchState {
     using Chunk = std::array<std::atomic<RunningBlock*>, chunk>;
     Chunk& chunk_of(std::uint64_t block);
 
+    PagePool& pool_;
     std::uint64_t blocks_;
     std::vector<std::atomic<Chunk*>> chunks_;
     mutable std::mutex mutex_;  ///< guards all below, and the making of chunks

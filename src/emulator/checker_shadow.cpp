@@ -32,10 +32,6 @@ std::uint32_t Events::add(std::uint32_t block, std::uint8_t warp, Time time, std
     return id;
 }
 
-Event& Events::at(std::uint32_t id) noexcept {
-    return (*chunks_[id / chunk].load(std::memory_order_acquire))[id % chunk];
-}
-
 unsigned Slot::lane_of(unsigned byte) const noexcept {
     switch (lanes()) {
         case Lanes::halves:
@@ -89,9 +85,9 @@ void Page::renew(std::uint32_t current) noexcept {
     launch = current;
     published.reset();
     publishes.store(false, std::memory_order_relaxed);
-    write.fill({});
-    read.fill({});
-    other.fill({});
+    write.fill(Slot{});
+    read.fill(Slot{});
+    other.fill(Slot{});
     for (std::uint16_t& word : bits) word &= 15U;
 }
 
@@ -99,11 +95,27 @@ void PageLock::take(Page& page) noexcept {
     for (unsigned tries = 0; page.locked.exchange(true, std::memory_order_acquire); ++tries)
         if (tries > 64) std::this_thread::yield();
     page_ = &page;
-    if (page.launch != launch_) page.renew(launch_);
+    page.enter(launch_);
 }
 
-Shadow::Shadow(std::uint64_t address, std::uint64_t bytes, bool initialised)
-    : first_(address >> Page::shift),
+std::unique_ptr<Page> PagePool::take(std::uint64_t number) {
+    Part& part = parts_[number % parts_.size()];
+    const std::scoped_lock lock(part.mutex);
+    if (part.pages.empty()) return nullptr;
+    std::unique_ptr<Page> page = std::move(part.pages.back());
+    part.pages.pop_back();
+    return page;
+}
+
+void PagePool::give(std::uint64_t number, std::unique_ptr<Page> page) {
+    Part& part = parts_[number % parts_.size()];
+    const std::scoped_lock lock(part.mutex);
+    part.pages.push_back(std::move(page));
+}
+
+Shadow::Shadow(PagePool& pool, std::uint64_t address, std::uint64_t bytes, bool initialised)
+    : pool_(pool),
+      first_(address >> Page::shift),
       count_(bytes == 0 ? 0 : ((address + bytes - 1) >> Page::shift) - first_ + 1),
       initialised_(initialised),
       pages_(std::make_unique<std::atomic<Page*>[]>(count_)) {}
@@ -111,14 +123,18 @@ Shadow::Shadow(std::uint64_t address, std::uint64_t bytes, bool initialised)
 Shadow::~Shadow() {
     for (std::uint64_t i = 0; i < count_; ++i)
         if (Page* page = pages_[i].load(); page > untouched_written())
-            std::unique_ptr<Page>{page}.reset();
+            pool_.give(i, std::unique_ptr<Page>{page});
 }
 
 Page& Shadow::make(std::atomic<Page*>& entry, Page* found) {
-    auto made = std::make_unique<Page>();
-    if (initialised_ || found == untouched_written()) made->bits.fill(15);
+    const auto number = static_cast<std::uint64_t>(&entry - pages_.get());
+    std::unique_ptr<Page> made = pool_.take(number);
+    if (!made) made = std::make_unique_for_overwrite<Page>();
+    made->launch = 0;
+    made->bits.fill(initialised_ || found == untouched_written() ? 15 : 0);
     if (entry.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel))
         return *made.release();
+    pool_.give(number, std::move(made));
     return *found;
 }
 

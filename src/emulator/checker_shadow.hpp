@@ -53,9 +53,13 @@ class Events {
     /// @returns 0: there is no room
     [[nodiscard]] std::uint32_t add(std::uint32_t block, std::uint8_t warp, Time time,
                                     std::uint16_t place, Strength strength);
-    [[nodiscard]] Event& at(std::uint32_t id) noexcept;
+    [[nodiscard]] Event& at(std::uint32_t id) noexcept {
+        return (*chunks_[id / chunk].load(std::memory_order_acquire))[id % chunk];
+    }
     /// Forgets all; nobody may hold a number.
     void clear() noexcept { used_.store(1); }
+    /// The number that follows those of all events so far.
+    [[nodiscard]] std::uint32_t next() const noexcept { return used_.load(); }
 
     static constexpr std::uint32_t chunk = 1024;
 
@@ -73,7 +77,7 @@ enum class Lanes : std::uint8_t { one, halves, bytes, several };
 
 /// Event, lane and `Lanes` in 31 bits; 0 is none.
 struct Slot {
-    std::uint32_t value = 0;
+    std::uint32_t value;  ///< left to who makes a page: `Page::renew` clears it
     Slot() = default;
     Slot(std::uint32_t event, unsigned lane, Lanes lanes)
         : value((event << 7) | (lane << 2) | static_cast<std::uint32_t>(lanes)) {}
@@ -82,6 +86,10 @@ struct Slot {
     [[nodiscard]] Lanes lanes() const noexcept { return static_cast<Lanes>(value & 3); }
     /// The lane that touched byte `byte` of the word; of several, one.
     [[nodiscard]] unsigned lane_of(unsigned byte) const noexcept;
+    /// Whether both are of the same lane, or of the same lanes in the same places.
+    [[nodiscard]] bool same_lanes(Slot slot) const noexcept {
+        return ((value ^ slot.value) & 127) == 0 && lanes() != Lanes::several;
+    }
     /// Whether a lane other than `lane` touched one of the bytes of `mask`.
     [[nodiscard]] bool others(unsigned lane, unsigned mask) const noexcept;
 };
@@ -96,7 +104,9 @@ struct Published {
     std::map<std::uint64_t, Clock> in_block;  ///< by block, known to its threads only
 };
 
-/// Shadow of 1 KiB. Fields but `locked` are guarded by it.
+/// Shadow of 1 KiB. Fields but `locked` are guarded by it; pages of shared memory that only its
+/// block reaches need no guard. A new page has no contents: who makes it sets `bits`, and `enter`
+/// clears the rest.
 struct Page {
     static constexpr unsigned shift = 10, words = 256;
     /// Parts of `bits`, masks of the word's bytes.
@@ -104,10 +114,10 @@ struct Page {
 
     std::atomic<bool> locked{false};
     std::atomic<bool> publishes{false};
-    std::uint32_t launch = 0;  ///< that the slots are of
+    std::uint32_t launch = 0;  ///< that the slots are of; 0: of none
     std::unique_ptr<std::map<std::uint16_t, Published>> published;
-    std::array<Slot, words> write{}, read{}, other{};  ///< `other`: a read by someone else
-    std::array<std::uint16_t, words> bits{};
+    std::array<Slot, words> write, read, other;  ///< `other`: a read by someone else
+    std::array<std::uint16_t, words> bits;
 
     [[nodiscard]] unsigned mask(unsigned word, unsigned part) const noexcept {
         return (bits[word] >> part) & 15U;
@@ -116,11 +126,31 @@ struct Page {
         bits[word] = static_cast<std::uint16_t>((bits[word] & ~(15U << part)) | (mask << part));
     }
     /// Drops what another launch left but which bytes are initialised.
+    void enter(std::uint32_t current) noexcept {
+        if (launch != current) renew(current);
+    }
     void renew(std::uint32_t current) noexcept;
 };
 
 /// The promise of checker.hpp, with the page's entry in its `Shadow`.
 static_assert(sizeof(Page) + sizeof(Page*) <= std::size_t{4} << Page::shift);
+
+/// Pages that no shadow needs now, for those that come: making a page costs far more than clearing
+/// one. Holds as many as were needed at once. [any]
+class PagePool {
+  public:
+    /// `number`: anything that tells pages apart which different threads want at the same time.
+    /// @returns null: there is none
+    [[nodiscard]] std::unique_ptr<Page> take(std::uint64_t number);
+    void give(std::uint64_t number, std::unique_ptr<Page> page);
+
+  private:
+    struct Part {
+        std::mutex mutex;  ///< guards `pages`
+        std::vector<std::unique_ptr<Page>> pages;
+    };
+    std::array<Part, 16> parts_;
+};
 
 /// Holds one page at a time. Not nested.
 class PageLock {
@@ -148,7 +178,8 @@ class PageLock {
 /// Shadow of a range of addresses. [any]
 class Shadow {
   public:
-    Shadow(std::uint64_t address, std::uint64_t bytes, bool initialised);
+    /// `pool` must outlive it.
+    Shadow(PagePool& pool, std::uint64_t address, std::uint64_t bytes, bool initialised);
     ~Shadow();
     Shadow(const Shadow&) = delete;
     Shadow& operator=(const Shadow&) = delete;
@@ -167,6 +198,7 @@ class Shadow {
     /// Stands for a page whose bytes are all initialised and that is not needed yet.
     static Page* untouched_written() noexcept { return reinterpret_cast<Page*>(1); }
     Page& make(std::atomic<Page*>& entry, Page* found);
+    PagePool& pool_;
     std::uint64_t first_, count_;
     bool initialised_;
     std::unique_ptr<std::atomic<Page*>[]> pages_;

@@ -374,6 +374,62 @@ TEST_CASE("neighbours in a word do not collide, whoever writes them", "[emulator
     CHECK(run.read({1, 0}, global(y_address + 2050, 4, 2), 11));
 }
 
+TEST_CASE("one word among those of all lanes is found, at its lane", "[emulator][checker]") {
+    for (const std::uint32_t bytes : {1U, 2U, 4U, 8U, 16U, 32U}) {
+        const std::uint64_t middle = std::uint64_t{21} * bytes;  // of lane 21
+        for (const std::uint64_t start : {std::uint64_t{0}, std::uint64_t{1024} - middle}) {
+            const auto at_middle = [&](Run& run, What what, int line) {
+                return run.tell({0, 1, one}, what, shared(start + middle, 0, bytes), line);
+            };
+            Run run;
+            REQUIRE_FALSE(run.write({0, 0}, shared(start, bytes, bytes), 1));
+            run.barrier();
+            REQUIRE_FALSE(at_middle(run, What::read, 2));
+            REQUIRE_FALSE(run.read({0, 2}, shared(start, bytes, bytes), 3));
+            const auto overwritten = run.write({0, 0}, shared(start, bytes, bytes), 4);
+            REQUIRE(overwritten);
+            CHECK(overwritten->party.thread[0] == 0);
+            CHECK(overwritten->other->thread[0] == 64);
+
+            Run other;
+            REQUIRE_FALSE(other.write({0, 0}, shared(start, bytes, bytes), 1));
+            other.barrier();
+            REQUIRE_FALSE(at_middle(other, What::write, 2));
+            const auto torn = other.read({0, 0}, shared(start, bytes, bytes), 3);
+            REQUIRE(torn);
+            CHECK(torn->party.thread[0] == 21);
+            CHECK(torn->other->thread[0] == 32);
+
+            Run fresh;
+            REQUIRE_FALSE(fresh.write({0, 0, ~(one << 21)}, shared(start, bytes, bytes), 1));
+            fresh.barrier();
+            const auto unwritten = fresh.read({0, 1}, shared(start, bytes, bytes), 2);
+            REQUIRE(unwritten);
+            CHECK(unwritten->kind == Kind_::uninitialised);
+            CHECK(unwritten->party.thread[0] == 32 + 21);
+        }
+    }
+}
+
+TEST_CASE("of three readers that nothing orders, a write meets the last", "[emulator][checker]") {
+    Run run;
+    REQUIRE_FALSE(run.write({0, 0}, shared(0), 1));
+    run.barrier();
+    for (std::uint32_t warp = 0; warp < 3; ++warp) REQUIRE_FALSE(run.read({0, warp}, shared(0), 2));
+    const auto publish = [&](std::uint32_t warp) {
+        run.checker.mbarrier_arrive(Run::actor({0, warp}), 0, 8192);
+    };
+    publish(0);
+    publish(1);
+    run.checker.mbarrier_acquire(Run::actor({0, 3}), 0, 8192);
+    const auto report = run.write({0, 3}, shared(0), 3);
+    REQUIRE(report);
+    CHECK(report->other->thread[0] == 64);
+    publish(2);
+    run.checker.mbarrier_acquire(Run::actor({0, 3}), 0, 8192);
+    CHECK_FALSE(run.write({0, 3}, shared(0), 3));
+}
+
 TEST_CASE("a race between blocks is found with both parties", "[emulator][checker]") {
     Run run(3);
     REQUIRE_FALSE(run.write({2, 1}, global(y_address), 20));
@@ -657,6 +713,21 @@ TEST_CASE("cp.async needs its wait, then a barrier for others", "[emulator][chec
     CHECK(run.read({0, 1}, shared(0, 16, 16), 4));
     run.barrier();
     CHECK_FALSE(run.read({0, 1}, shared(0, 16, 16), 5));
+}
+
+TEST_CASE("a barrier of the block does not complete a copy", "[emulator][checker]") {
+    Run run;
+    REQUIRE_FALSE(run.write({0, 1}, shared(512, 16, 16), 1));
+    REQUIRE_FALSE(run.tell({0, 0}, What::async_write, shared(0, 16, 16), 2));
+    REQUIRE_FALSE(run.write({0, 2}, shared(1024, 16, 16), 3));
+    run.barrier();
+    CHECK_FALSE(run.read({0, 3}, shared(512, 16, 16), 4));
+    CHECK_FALSE(run.read({0, 3}, shared(1024, 16, 16), 4));
+    CHECK(run.read({0, 3}, shared(0, 16, 16), 4));
+    run.checker.async_done(Run::actor({0, 0}));
+    CHECK(run.read({0, 3}, shared(0, 16, 16), 5));
+    run.barrier();
+    CHECK_FALSE(run.read({0, 3}, shared(0, 16, 16), 6));
 }
 
 TEST_CASE("a wait that leaves groups leaves their copies under way", "[emulator][checker]") {
