@@ -59,8 +59,9 @@ void parse_and_resolve(Built& built, const Task& task, const std::string& file,
         if (!resolved.valid) {
             throw Error(
                 ErrorCode::invalid_argument,
-                fmt::format("{}: its //@valid line excludes workload {}, which must be served",
-                            file, task.workloads.at(workload).uuid));
+                fmt::format("{}: its //@valid line excludes workload {}{}, which must be served",
+                            file, axes_text(task.workloads.at(workload)),
+                            device.emulated ? " (one of the task's for the emulator)" : ""));
         }
     }
 }
@@ -78,6 +79,14 @@ void set_failure(Built& built, EvaluationStatus status, std::string message) {
 }
 
 }  // namespace
+
+std::string axes_text(const Workload& workload) {
+    std::string text;
+    for (const auto& [name, value] : workload.axes) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+    }
+    return text.empty() ? workload.uuid : text;
+}
 
 std::vector<std::size_t> all_workloads(const Task& task) {
     std::vector<std::size_t> workloads(task.workloads.size());

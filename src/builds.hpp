@@ -26,6 +26,9 @@ struct BuildLimits {
     std::uint64_t memory_bytes = 4ULL << 30;
 };
 
+/// A workload by its axes, as "B=3, M=131"; by its uuid where it has none.
+[[nodiscard]] std::string axes_text(const Workload& workload);
+
 /// All workloads of a task, in order.
 [[nodiscard]] std::vector<std::size_t> all_workloads(const Task& task);
 

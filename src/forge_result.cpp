@@ -100,14 +100,6 @@ Json json_of(const ForgeResult& result) {
     return json;
 }
 
-std::string axes_text(const Workload& workload) {
-    std::string text;
-    for (const auto& [name, value] : workload.axes) {
-        text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
-    }
-    return text.empty() ? workload.uuid : text;
-}
-
 }  // namespace
 
 std::vector<WorkloadSummary> ForgeRun::summaries() const {

@@ -35,6 +35,8 @@ worker_host::WorkerOptions worker_options(const EmulatorOptions& options,
     };
     result.memory_limit_bytes = options.memory_limit_bytes;
     result.margin = options.margin;
+    // Memory over the limit is std::bad_alloc there, not a signal.
+    result.again_when_killed = true;
     result.log = context.log;
     return result;
 }

@@ -30,7 +30,9 @@ std::string wrong_timing(const Timing& timing) {
         if (std::isfinite(seconds) && seconds > 0.0) continue;
         return std::string("expected a finite ") + name + " above 0, found " + text_of(seconds);
     }
-    if (timing.samples > 0) return {};
+    // What was modelled was not sampled.
+    const bool sampled = timing.provenance == Provenance::measured;
+    if (timing.samples > 0 || (!sampled && timing.samples == 0)) return {};
     return "expected samples above 0, found " + std::to_string(timing.samples);
 }
 

@@ -312,19 +312,32 @@ Evaluation DeviceWorkers::evaluate(const EvaluationRequest& request, const std::
     return evaluation;
 }
 
-Evaluation DeviceWorkers::run(Slot& slot, const EvaluationRequest& request,
-                              const std::stop_token& stop) {
-    const std::string message = wire::message("evaluate", wire::encode(request));
-    // What ran before must not be there to help.
-    if (request.fresh_worker) slot.worker.reset();
+Exchange DeviceWorkers::attempt(Slot& slot, const EvaluationRequest& request,
+                                const std::stop_token& stop) {
     // A command baseline brings its own process and needs no device of ours.
     if (request.command) {
         ready(slot, stop);
     } else {
         ready_for(slot, request.device, stop);
     }
-    const Exchange exchange =
-        ask(slot, message, bounded(request.time_limit) + options_.margin, stop);
+    return ask(slot, wire::message("evaluate", wire::encode(request)),
+               bounded(request.time_limit) + options_.margin, stop);
+}
+
+Evaluation DeviceWorkers::run(Slot& slot, const EvaluationRequest& request,
+                              const std::stop_token& stop) {
+    // What ran before must not be there to help.
+    if (request.fresh_worker) slot.worker.reset();
+    Exchange exchange = attempt(slot, request, stop);
+    if (exchange.killed && options_.again_when_killed) {
+        log(LogLevel::warning, silence(exchange, {}) + "; the candidate is judged once more");
+        exchange = attempt(slot, request, stop);
+        if (exchange.killed) {
+            exchange.detail +=
+                "; that was the second time: it was killed from outside, or by the system for "
+                "want of memory";
+        }
+    }
     return verdict(slot, request, exchange);
 }
 

@@ -26,6 +26,9 @@ struct WorkerOptions {
     std::optional<std::uint64_t> memory_limit_bytes;  ///< of a worker
     /// Beyond a request's own limit, for a worker that answers at its limit.
     std::chrono::milliseconds margin{10'000};
+    /// Judge once more, in a fresh worker, what was at hand when one was killed by signal 9 that
+    /// the host did not send: for workers that no candidate can bring to that.
+    bool again_when_killed = false;
     LogSink log;  ///< may be empty
 };
 
@@ -79,6 +82,9 @@ class DeviceWorkers {
     void ready_for(Slot& slot, int device, const std::stop_token& stop);
     static Exchange ask(Slot& slot, const std::string& message, std::chrono::milliseconds limit,
                         const std::stop_token& stop);
+    /// As `ready` for this request, then asks it.
+    [[nodiscard]] Exchange attempt(Slot& slot, const EvaluationRequest& request,
+                                   const std::stop_token& stop);
     [[nodiscard]] Evaluation run(Slot& slot, const EvaluationRequest& request,
                                  const std::stop_token& stop);
     [[nodiscard]] Evaluation verdict(Slot& slot, const EvaluationRequest& request,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -75,14 +76,15 @@ struct WorkerProcess::State {
               {.argv = std::move(argv), .max_output_bytes = kept_output_bytes, .channel = true}),
           channel(process.channel()) {}
 
-    /// How the process ended, and its last words.
-    std::string end() {
+    /// Says how the process ended, and its last words.
+    void tell_end(Exchange& exchange) {
         const auto status = process.wait_until(Clock::now() + end_lag);
+        exchange.killed = status && status->signalled && status->code == SIGKILL;
         std::string text = status ? status->describe() : "its channel closed";
         process.kill();
         const std::string words = last_line(process.error_output());
         if (!words.empty()) text += ": " + words;
-        return text;
+        exchange.detail = std::move(text);
     }
 
     Subprocess process;
@@ -139,7 +141,7 @@ Exchange WorkerProcess::ask(const std::string& message, Clock::time_point deadli
                 (void)state.process.wait_until(Clock::now() + output_lag);
                 break;
             case wire::Channel::Outcome::closed:
-                exchange.detail = state.end();
+                state.tell_end(exchange);
                 break;
             case wire::Channel::Outcome::timed_out:
                 exchange.outcome = Exchange::Outcome::timed_out;
@@ -155,9 +157,12 @@ Exchange WorkerProcess::ask(const std::string& message, Clock::time_point deadli
                 stop.stop_requested() ? Exchange::Outcome::stopped : Exchange::Outcome::timed_out;
         } else {
             // Cut off because it died, or something that is no message from one that lives.
-            const auto ended = state.process.wait_until(Clock::now() + end_lag);
-            exchange.outcome = ended ? Exchange::Outcome::died : Exchange::Outcome::garbled;
-            exchange.detail = ended ? state.end() : error.what();
+            if (state.process.wait_until(Clock::now() + end_lag)) {
+                state.tell_end(exchange);
+            } else {
+                exchange.outcome = Exchange::Outcome::garbled;
+                exchange.detail = error.what();
+            }
         }
     }
     if (exchange.outcome != Exchange::Outcome::answered) kill();

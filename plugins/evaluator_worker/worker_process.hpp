@@ -27,7 +27,8 @@ struct Exchange {
     Outcome outcome = Outcome::died;
     std::string answer;  ///< JSON text of the answer
     std::string detail;  ///< died, garbled: how, with the last line that the worker wrote to stderr
-    std::string output;  ///< first 4 KiB that the worker's stdout gave during the exchange
+    bool killed = false;  ///< died: of signal 9, which was not ours
+    std::string output;   ///< first 4 KiB that the worker's stdout gave during the exchange
 };
 
 /// A worker child with its message channel (src/wire/channel.hpp). A worker that did not answer is

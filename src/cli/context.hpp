@@ -58,6 +58,10 @@ struct ChosenEvaluator {
 inline constexpr const char* evaluator_help =
     "Who judges: auto (the GPU, else the emulator), or NAME or NAME:{json} or NAME:@file";
 
+/// What is said below a report of modelled times.
+inline constexpr const char* meaning_of_modelled_times =
+    "results were checked; whether it is faster was not: modelled (static) times count neither "
+    "loops nor memory and say nothing about a GPU's times until measured there";
 /// Of times on this device: "measured", or "modelled (static)" on an emulated one.
 [[nodiscard]] std::string_view label_of_times(const DeviceInfo& device);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/subject.hpp"
@@ -132,12 +133,19 @@ void print_evaluation(const Subject& subject, const Evaluation& evaluation, bool
     }
     std::printf("verdict: %s%s%s\n", std::string(to_string(evaluation.status)).c_str(),
                 evaluation.message.empty() ? "" : ": ", evaluation.message.c_str());
-    std::printf("%s by evaluator %s, times %s; check %s, time %s, total %s\n",
-                evaluation.device.c_str(), evaluation.evaluator.c_str(),
-                std::string(label_of_times(subject.device)).c_str(),
-                format_seconds(evaluation.check_time.count()).c_str(),
-                format_seconds(evaluation.timing_time.count()).c_str(),
-                format_seconds(evaluation.total_time.count()).c_str());
+    // Without a device nothing was run: a stop came first, or no worker was there.
+    if (!evaluation.device.empty()) {
+        std::printf("%s by evaluator %s, times %s; checking took %s, timing %s, all %s\n",
+                    evaluation.device.c_str(), evaluation.evaluator.c_str(),
+                    std::string(label_of_times(subject.device)).c_str(),
+                    format_seconds(evaluation.check_time.count()).c_str(),
+                    format_seconds(evaluation.timing_time.count()).c_str(),
+                    format_seconds(evaluation.total_time.count()).c_str());
+    }
+    const bool timed =
+        std::any_of(evaluation.workloads.begin(), evaluation.workloads.end(),
+                    [](const WorkloadResult& result) { return result.timing.has_value(); });
+    if (subject.device.emulated && timed) std::printf("%s\n", meaning_of_modelled_times);
     if (!evaluation.output.empty())
         std::printf("the candidate printed:\n%s\n", evaluation.output.c_str());
 }

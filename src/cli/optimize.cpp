@@ -166,6 +166,10 @@ Json result_json(const ForgeResult& result) {
 
 /// Over the portable baseline, and over the best one, which is what counts.
 void print_speedups(const Task& task, const ForgeResult& result) {
+    if (result.evaluator.empty()) {
+        std::printf("nothing was judged\n");
+        return;
+    }
     std::printf("judged on %s by evaluator %s, times %s\n", result.device.name.c_str(),
                 result.evaluator.c_str(), std::string(label_of_times(result.device)).c_str());
     if (result.speedup) {
@@ -175,6 +179,7 @@ void print_speedups(const Task& task, const ForgeResult& result) {
     }
     if (result.device.emulated) {
         std::printf("bound and headroom need roofs, which are measured on a GPU: left out\n");
+        if (result.speedup) std::printf("%s\n", meaning_of_modelled_times);
         return;
     }
     if (result.speedup_over_best) {

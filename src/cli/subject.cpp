@@ -233,11 +233,7 @@ int exit_code_of(EvaluationStatus status) {
 }
 
 std::string describe_workload(const Task& task, std::size_t workload) {
-    std::string text;
-    for (const auto& [name, value] : task.workloads.at(workload).axes) {
-        text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
-    }
-    return text.empty() ? task.workloads.at(workload).uuid : text;
+    return axes_text(task.workloads.at(workload));
 }
 
 std::string static_facts(const Built& built) {

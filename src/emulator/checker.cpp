@@ -60,6 +60,7 @@ Checker::~Checker() = default;
 void Checker::begin(std::vector<View> views) {
     state_->launch.reset();
     state_->views.clear();  // its pages are those that the new ones get
+    state_->pool.keep(true);
     state_->views = checking::shadow(state_->pool, std::move(views));
 }
 
@@ -70,6 +71,10 @@ void Checker::written(std::uint64_t address, std::uint64_t bytes) {
         const std::uint64_t to = std::min(end, each->end());
         if (from < to) each->shadow.written(from, to - from);
     }
+}
+
+void Checker::memory_ran_out() noexcept {
+    state_->pool.keep(false);
 }
 
 void Checker::end() {

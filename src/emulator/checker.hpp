@@ -39,6 +39,9 @@ class Checker final : public Observer {
     /// A memset or copy of the plan wrote these bytes.
     void written(std::uint64_t address, std::uint64_t bytes);
     void end();
+    /// Until the next `begin`, memory that is no longer needed goes back to the host at once, and
+    /// with it what was kept for reuse.
+    void memory_ran_out() noexcept;
 
     void launch_begin(const Entry& entry, const LaunchShape& shape) override;
     void launch_end() override;

@@ -101,16 +101,32 @@ void PageLock::take(Page& page) noexcept {
 std::unique_ptr<Page> PagePool::take(std::uint64_t number) {
     Part& part = parts_[number % parts_.size()];
     const std::scoped_lock lock(part.mutex);
-    if (part.pages.empty()) return nullptr;
-    std::unique_ptr<Page> page = std::move(part.pages.back());
-    part.pages.pop_back();
+    if (!part.first) return nullptr;
+    std::unique_ptr<Page> page = std::move(part.first);
+    part.first = std::move(page->next);
     return page;
 }
 
-void PagePool::give(std::uint64_t number, std::unique_ptr<Page> page) {
+void PagePool::give(std::uint64_t number, std::unique_ptr<Page> page) noexcept {
+    if (!keeps_) return;
     Part& part = parts_[number % parts_.size()];
     const std::scoped_lock lock(part.mutex);
-    part.pages.push_back(std::move(page));
+    page->next = std::move(part.first);
+    part.first = std::move(page);
+}
+
+PagePool::~PagePool() {
+    keep(false);
+}
+
+void PagePool::keep(bool pages) noexcept {
+    keeps_ = pages;
+    if (pages) return;
+    // One by one: a list of owners would be destroyed by recursion.
+    for (Part& part : parts_) {
+        const std::scoped_lock lock(part.mutex);
+        while (part.first) part.first = std::move(part.first->next);
+    }
 }
 
 Shadow::Shadow(PagePool& pool, std::uint64_t address, std::uint64_t bytes, bool initialised)

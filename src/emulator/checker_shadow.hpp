@@ -116,6 +116,7 @@ struct Page {
     std::atomic<bool> publishes{false};
     std::uint32_t launch = 0;  ///< that the slots are of; 0: of none
     std::unique_ptr<std::map<std::uint16_t, Published>> published;
+    std::unique_ptr<Page> next;                  ///< in a `PagePool`
     std::array<Slot, words> write, read, other;  ///< `other`: a read by someone else
     std::array<std::uint16_t, words> bits;
 
@@ -139,17 +140,25 @@ static_assert(sizeof(Page) + sizeof(Page*) <= std::size_t{4} << Page::shift);
 /// one. Holds as many as were needed at once. [any]
 class PagePool {
   public:
+    PagePool() = default;
+    ~PagePool();
+    PagePool(const PagePool&) = delete;
+    PagePool& operator=(const PagePool&) = delete;
     /// `number`: anything that tells pages apart which different threads want at the same time.
     /// @returns null: there is none
     [[nodiscard]] std::unique_ptr<Page> take(std::uint64_t number);
-    void give(std::uint64_t number, std::unique_ptr<Page> page);
+    /// Allocates nothing: it is where memory is given back when there is none left.
+    void give(std::uint64_t number, std::unique_ptr<Page> page) noexcept;
+    /// Whether pages are kept; false also frees those that are.
+    void keep(bool pages) noexcept;
 
   private:
     struct Part {
-        std::mutex mutex;  ///< guards `pages`
-        std::vector<std::unique_ptr<Page>> pages;
+        std::mutex mutex;  ///< guards `first` and what follows it
+        std::unique_ptr<Page> first;
     };
     std::array<Part, 16> parts_;
+    std::atomic<bool> keeps_{true};
 };
 
 /// Holds one page at a time. Not nested.

@@ -92,6 +92,7 @@ CUresult DriverState::note_written(std::uint64_t address, std::size_t bytes) {
 }
 
 CUresult DriverState::keep_no_memory(const std::string& who) {
+    if (checker) checker->memory_ran_out();
     Report found;
     found.kind = Report::Kind::limit;
     found.message = who + " needs more memory than the emulator may use (option memory_limit_mib)";

@@ -228,7 +228,10 @@ CUresult run(DriverState& state, const CUlaunchConfig& config, CUfunction handle
         return state.keep_fault(CUDA_ERROR_LAUNCH_FAILED, std::move(report));
     }
     try {
-        return conclude(state, launch, state.machine->run(launch, state.deadline));
+        const Outcome outcome = state.machine->run(launch, state.deadline);
+        const bool at_limit = outcome.report && outcome.report->kind == Report::Kind::limit;
+        if (at_limit && state.checker) state.checker->memory_ran_out();
+        return conclude(state, launch, outcome);
     } catch (const std::bad_alloc&) {
         return state.keep_no_memory("kernel " + launch.entry->name);
     } catch (const Error& error) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/measure_device.hpp"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
 #include <thread>
 
 namespace kernelforge::worker {
@@ -72,6 +76,28 @@ DeviceInfo describe_device(const Driver& driver, int index) {
 
 std::size_t flush_bytes(const DeviceInfo& info) {
     return std::max(static_cast<std::size_t>(info.l2_bytes) * 2, least_flush_bytes);
+}
+
+/// Without return type and parameters.
+std::string source_name(const std::string& mangled) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> demangled(
+        abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
+    if (demangled == nullptr) return mangled;
+    std::string_view name = demangled.get();
+    // From the end, because "(anonymous namespace)" may come first.
+    int open = 0;
+    for (std::size_t i = name.size(); i > 0 && name.back() == ')'; --i) {
+        if (name[i - 1] == ')') ++open;
+        if (name[i - 1] == '(' && --open == 0) name = name.substr(0, i - 1);
+    }
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        if (name[i] == '<' || name[i] == '(') ++open;
+        if (name[i] == '>' || name[i] == ')') --open;
+        if (name[i] == ' ' && open == 0) begin = i + 1;
+    }
+    return std::string(name.substr(begin));
 }
 
 }  // namespace
@@ -148,6 +174,20 @@ void Device::set_limits() {
     }
 }
 
+std::string message_of(const emulator::Report& report) {
+    constexpr std::string_view word =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    const std::string& message = report.message;
+    std::string text;
+    for (std::size_t at = 0; at < message.size();) {
+        const std::size_t end = std::min(message.find_first_not_of(word, at), message.size());
+        const std::string part = message.substr(at, std::max<std::size_t>(end - at, 1));
+        text += part.starts_with("_Z") ? source_name(part) : part;
+        at += part.size();
+    }
+    return text;
+}
+
 Device::~Device() {
     // Leases first, while the context lives; then what the context owns goes with it.
     flush_write_ = {};
@@ -170,7 +210,7 @@ Nvml::Reading Device::read_state() const {
 std::string Device::explain(const DriverError& error) {
     if (emulated_ == nullptr) return error.what();
     const std::optional<emulator::Report> report = emulated_->take_report();
-    return report ? report->message : error.what();
+    return report ? message_of(*report) : error.what();
 }
 
 CUfunction Device::referee_kernel(const std::string& name) {

@@ -39,6 +39,10 @@ struct ClockOffsets {
 /// @throws Error device_unavailable (the driver does not start, with its reason)
 [[nodiscard]] std::vector<DeviceInfo> list_devices(const Driver& driver);
 
+/// What an emulated device reports, with functions by their names in the source: "k<float>" for
+/// _Z1kIfEvPT_. What does not demangle stays as it is.
+[[nodiscard]] std::string message_of(const emulator::Report& report);
+
 /// One device with its context, its stream, the referee's kernels and warm memory. The candidate's
 /// printf buffer and malloc heap are as small as the driver allows. [device]
 class Device {

@@ -326,6 +326,7 @@ void WorkloadRun::checked(Side& side, Bench::Which which, F&& f) {
 /// What the emulator found, as a verdict.
 void WorkloadRun::refuse(const emulator::Report& report) const {
     using Kind = emulator::Report::Kind;
+    const std::string message = message_of(report);
     switch (report.kind) {
         case Kind::out_of_bounds:
         case Kind::misaligned:
@@ -333,19 +334,19 @@ void WorkloadRun::refuse(const emulator::Report& report) const {
         case Kind::trap:
         case Kind::assertion:
         case Kind::stack_overflow:
-            throw Verdict(EvaluationStatus::crashed, report.message);
+            throw Verdict(EvaluationStatus::crashed, message);
         case Kind::uninitialised:
         case Kind::race:
         case Kind::barrier_divergence:
-            throw Rejected("emulator_checker", report.message);
+            throw Rejected("emulator_checker", message);
         case Kind::deadlock:
         case Kind::endless:
-            throw Verdict(EvaluationStatus::timed_out, report.message);
+            throw Verdict(EvaluationStatus::timed_out, message);
         case Kind::bad_instruction:
         case Kind::limit:
-            throw Rejected(not_emulated_rule, report.message);
+            throw Rejected(not_emulated_rule, message);
     }
-    throw Error(ErrorCode::internal, "a report of no known kind: " + report.message);
+    throw Error(ErrorCode::internal, "a report of no known kind: " + message);
 }
 
 void WorkloadRun::crashed(CUresult result) const {

@@ -27,7 +27,7 @@ for task in "$@"; do
     task=${task%/}
     for candidate in "$task"/reference.cu "$task"/baseline.cu "$task"/candidates/*.cu; do
         read -r status rule seconds message < <("$bin/kernelforge" --json evaluate "$task" "$candidate" \
-            --evaluator emulator --depth check --time-limit 60 2>/dev/null | python3 -c "$read_answer" 2>&1)
+            --evaluator emulator --depth check --time-limit 240 2>/dev/null | python3 -c "$read_answer" 2>&1)
         right=no
         case $(basename "$candidate") in
             wrong*) [ "$status" = wrong_result ] || [ "$rule" = emulator_checker ] || [ "$status" = crashed ] && right=yes ;;

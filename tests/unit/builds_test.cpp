@@ -56,6 +56,23 @@ TEST_CASE("a library step that does not fit is the plan's error", "[builds]") {
     CHECK_THAT(built.message, ContainsSubstring("c.cu:1:26: matmul: B=x is 16 x 64"));
 }
 
+TEST_CASE("a //@valid line that excludes a workload is the plan's error", "[builds]") {
+    const Task task = product_task();
+    const std::string source = "//@valid M > 16\n//@call matmul(D=y, A=x, B=w)\n";
+    test::FakeCompiler::State state;
+    const Built built = build(task, source, state);
+    CHECK(built.status == EvaluationStatus::plan_error);
+    CHECK_THAT(built.message, ContainsSubstring("excludes workload M=16, which must be served"));
+    test::FakeCompiler compiler(
+        std::shared_ptr<test::FakeCompiler::State>(&state, [](test::FakeCompiler::State*) {}));
+    DeviceInfo emulator;
+    emulator.emulated = true;
+    CHECK_THAT(
+        build_candidate(compiler, task, {source, {}}, "c.cu", all_workloads(task), emulator, {}, {})
+            .message,
+        ContainsSubstring("M=16 (one of the task's for the emulator), which must"));
+}
+
 TEST_CASE("prepare steps may use the constant inputs of the task", "[builds]") {
     const std::string kernel =
         "\n//@workspace p f32 [N]\n//@launch k<<<1, 1>>>(p, y)\n__global__ void k(void* p, void* "

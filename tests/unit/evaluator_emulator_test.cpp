@@ -59,13 +59,29 @@ TEST_CASE("the emulated device says that it is one and has no roofs", "[evaluato
 
 TEST_CASE("an emulating worker that dies is a verdict, and the next one works",
           "[evaluator_emulator]") {
-    const Rig rig("die 9\nok\n");
+    const Rig rig("die 11\nok\n");
     EmulatorEvaluator evaluator = rig.evaluator();
     const Evaluation crashed = evaluator.evaluate(small_request("a"), {});
     CHECK(crashed.status == EvaluationStatus::crashed);
-    CHECK(crashed.message.find("signal 9") != std::string::npos);
+    CHECK_THAT(crashed.message, ContainsSubstring("signal 11"));
     CHECK(evaluator.evaluate(small_request("b"), {}).status == EvaluationStatus::ok);
     CHECK(rig.starts().size() == 2);
+}
+
+TEST_CASE("a candidate whose worker was killed is judged once more", "[evaluator_emulator]") {
+    const Rig once("die 9\nok\n");
+    EmulatorEvaluator evaluator = once.evaluator();
+    CHECK(evaluator.evaluate(small_request("a"), {}).status == EvaluationStatus::ok);
+    CHECK(once.starts().size() == 2);
+
+    const Rig twice("die 9\ndie 9\nok\n");
+    EmulatorEvaluator killer = twice.evaluator();
+    const Evaluation crashed = killer.evaluate(small_request("a"), {});
+    CHECK(crashed.status == EvaluationStatus::crashed);
+    CHECK_THAT(crashed.message, ContainsSubstring("signal 9") && ContainsSubstring("second time") &&
+                                    ContainsSubstring("want of memory"));
+    CHECK(twice.starts().size() == 2);
+    CHECK(killer.evaluate(small_request("b"), {}).status == EvaluationStatus::ok);
 }
 
 TEST_CASE("an emulating worker that is killed between evaluations is started again",

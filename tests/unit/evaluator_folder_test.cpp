@@ -536,6 +536,18 @@ TEST_CASE("a result that cannot answer the request is refused", "[folder]") {
                    ContainsSubstring(file.string() + ": workload ") && ContainsSubstring(message) &&
                        ContainsSubstring("; delete the file to have the job done again"));
     }
+    // A modelled time has no samples, and its ratio no quads.
+    Evaluation modelled = evaluation;
+    for (WorkloadResult& result : modelled.workloads) {
+        for (auto* timing : {&result.timing, &result.opponent_timing}) {
+            (*timing)->samples = 0;
+            (*timing)->provenance = Provenance::modelled_static;
+        }
+        result.paired = PairedRatio{.ratio = 2.0, .low = 2.0, .high = 2.0, .quads = 0};
+    }
+    CHECK(answer(modelled) == "accepted");
+    modelled.workloads[0].timing->samples = -1;
+    CHECK_THAT(answer(modelled), ContainsSubstring("samples above 0, found -1"));
     // Too few quads for an interval, and a verdict that needs no times.
     evaluation.workloads[0].paired->low = 0;
     evaluation.workloads[0].paired->high = infinity;

@@ -37,3 +37,18 @@ TEST_CASE("globals beyond a few counters are refused with the way to do it", "[m
     }
     FAIL("no symbol of 40 bytes was found");
 }
+
+TEST_CASE("reports of the emulator name functions as the source does", "[measure]") {
+    const auto said = [](const std::string& message) {
+        emulator::Report report;
+        report.message = message;
+        return message_of(report);
+    };
+    CHECK(said("kernel _Z4geluPK6__halfS1_PS_i, line 3: thread (0, 0, 0)") ==
+          "kernel gelu, line 3: thread (0, 0, 0)");
+    CHECK(said("kernel _Z1kIfEvPT_") == "kernel k<float>");
+    CHECK(said("kernel _ZN12_GLOBAL__N_11kEPf: x") == "kernel (anonymous namespace)::k: x");
+    CHECK(said("kernel _ZN1a1kEPFviE ends") == "kernel a::k ends");
+    CHECK(said("kernel i of __Zero, _Zx") == "kernel i of __Zero, _Zx");
+    CHECK(said("").empty());
+}
