@@ -23,7 +23,7 @@ bool is_arithmetic(std::string_view opcode) {
     return std::find(known.begin(), known.end(), opcode) != known.end();
 }
 
-/// Whether what others see may change, or others be waited for.
+/// Whether it changes nothing that others see and waits for nobody.
 bool is_quiet(const Instruction& instruction) {
     return is_arithmetic(instruction.opcode) || instruction.opcode == "setp" ||
            instruction.opcode == "selp" || instruction.opcode == "cvta" ||

@@ -139,7 +139,7 @@ struct MemoryOp {
     /// the observer and loads nothing.
     enum class Speculative : std::uint8_t { no, load, probe };
     Speculative speculative = Speculative::no;
-    int alignment = 4;       ///< bytes that the address must be a multiple of
+    int alignment = 4;  ///< bytes that the address must be a multiple of
 };
 
 /// Barriers, votes, shuffles, fences.

@@ -12,9 +12,9 @@ KERNELFORGE_WIRE_FIELDS(InitSpec, kind, mean, stddev, low, high, bound, used_by,
 KERNELFORGE_WIRE_FIELDS(CompareSpec, kind, tier, slack, custom, index, offsets, ties, probabilities)
 KERNELFORGE_WIRE_FIELDS(BaselineSpec, name, kind, source, source_path, command)
 KERNELFORGE_WIRE_FIELDS(Policy, vector_fp32_only, library_calls)
-KERNELFORGE_WIRE_FIELDS(Task, definition, workloads, emulator_workloads, emulator_axes, reference_cuda,
-                        reference_cuda_path, baselines, init, compare, inplace, unused_inputs,
-                        constant_inputs, axis_ranges, flops, bytes, policy, folder)
+KERNELFORGE_WIRE_FIELDS(Task, definition, workloads, emulator_workloads, emulator_axes,
+                        reference_cuda, reference_cuda_path, baselines, init, compare, inplace,
+                        unused_inputs, constant_inputs, axis_ranges, flops, bytes, policy, folder)
 KERNELFORGE_WIRE_FIELDS(Candidate, source, bindings)
 
 KERNELFORGE_WIRE_CODEC(Definition)

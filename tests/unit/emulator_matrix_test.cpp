@@ -37,9 +37,9 @@ TEST_CASE("ldmatrix spreads rows of eight over four lanes each", "[emulator]") {
                     const int row = lane / 4, column = lane % 4 * 2;
                     const int low = transposed ? column * 8 + row : row * 8 + column;
                     const int high = transposed ? low + 8 : low + 1;
-                    CHECK(
-                        frame.words(matrix)[lane] ==
-                        static_cast<std::uint32_t>((matrix * 64 + low) | ((matrix * 64 + high) << 16)));
+                    CHECK(frame.words(matrix)[lane] ==
+                          static_cast<std::uint32_t>((matrix * 64 + low) |
+                                                     ((matrix * 64 + high) << 16)));
                 }
             }
         }
